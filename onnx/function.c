@@ -319,7 +319,7 @@ static void copy_to_output(struct loader *l, struct scope *fs, uint32_t from, ui
 	const char *name = arena_printf(l->a, "%sIdentity_%" PRIu32, fs->prefix, to);
 	void *params = op ? arena_alloc(l->a, op->params_size) : NULL;
 	struct node *n = graph_add_node(fs->g, op, params, &from, 1, &to, 1,
-					origin_new(l->a, name, "Identity", op ? op->since : 0));
+					next_origin(l, name, "Identity", op));
 
 	n->type = "Identity";
 	n->version = (int)op_domain_version("");

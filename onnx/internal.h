@@ -135,7 +135,8 @@ struct loader {
 	struct map tensor_of;
 	struct tensor **tensors;
 	uint32_t ntensors, cap_tensors;
-	size_t faults; /* faults that `collect` has reported and skipped */
+	uint32_t nodes; /* that were read so far: see struct origin */
+	size_t faults;	/* faults that `collect` has reported and skipped */
 };
 
 /* The fields of a NodeProto that are needed before the operator is known; they point into the file. */
@@ -197,6 +198,9 @@ int load_nodes(struct loader *l, struct scope *s, struct pb_span bytes, uint32_t
 bool scope_find(struct loader *l, struct scope *s, struct pb_span name, uint32_t *id);
 /* The node's name, or OP_K (operator and number) if it has none, with the scope's prefix. */
 const char *node_title(struct arena *a, const struct scope *s, const struct node_view *v);
+/* Makes the origin of the next node that is read of the file. */
+const struct origin *next_origin(struct loader *l, const char *name, const char *op,
+				 const struct op *row);
 
 /* attrs.c */
 /*

@@ -677,6 +677,15 @@ static uint32_t *gather_captures(struct loader *l, struct arena *tmp, const stru
 	return caps;
 }
 
+const struct origin *next_origin(struct loader *l, const char *name, const char *op,
+				 const struct op *row)
+{
+	struct origin *o = origin_new(l->a, name, op, row ? row->since : 0);
+
+	o->number = ++l->nodes;
+	return o;
+}
+
 static void make_node(struct loader *l, struct arena *tmp, struct scope *s, const struct node_view *v,
 		      const struct op *op, struct node *like, const struct bodies *b)
 {
@@ -688,9 +697,8 @@ static void make_node(struct loader *l, struct arena *tmp, struct scope *s, cons
 
 	if (ncap)
 		memcpy(in + like->nin, caps, ncap * sizeof(*in));
-	struct node *n =
-		graph_add_node(s->g, op, like->params, in, like->nin + ncap, like->out, like->nout,
-			       origin_new(l->a, node_title(tmp, s, v), type, op ? op->since : 0));
+	struct node *n = graph_add_node(s->g, op, like->params, in, like->nin + ncap, like->out,
+					like->nout, next_origin(l, node_title(tmp, s, v), type, op));
 	n->nin -= ncap;
 	n->ncap = ncap;
 	n->type = like->type;

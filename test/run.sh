@@ -35,12 +35,12 @@ count() { # PASSED FAILED SKIPPED
 	passed=$((passed + $1)) failed=$((failed + $2)) skipped=$((skipped + $3))
 }
 
-head_line() { # NAME PASSED FAILED SKIPPED
-	printf '%-28s %5d passed %4d failed %4d skipped\n' "$@"
+head_line() { # NAME PASSED FAILED SKIPPED [SECONDS]
+	printf '%-28s %5d passed %4d failed %4d skipped%s\n' "${@:1:4}" "${5:+ ($5 s)}"
 }
 
 tap() { # NAME COMMAND...: runs the command and counts its TAP lines
-	local name=$1 limit=$TEST_TIMEOUT rc ok bad skip
+	local name=$1 limit=$TEST_TIMEOUT start=$SECONDS rc ok bad skip
 	shift
 	timeout -k 10 "$limit" "$@" >"$log" 2>&1 </dev/null
 	rc=$?
@@ -57,7 +57,7 @@ tap() { # NAME COMMAND...: runs the command and counts its TAP lines
 		echo "not ok $name: ran no test" >>"$log"
 		bad=1
 	fi
-	head_line "$name" "$ok" "$bad" "$skip"
+	head_line "$name" "$ok" "$bad" "$skip" $((SECONDS - start))
 	if [ -n "${V:-}" ]; then
 		sed 's/^/  /' "$log"
 	elif [ "$bad" != 0 ]; then

@@ -821,12 +821,13 @@ static void add_export(struct options *o, const char *path)
 
 /*
  * Expands short forms: -o FILE of infer check and --html FILE of infer profile become --export FILE, and --top and --sort of infer
- * profile imply --nodes. Also notes whether --atol was given without --rtol.
+ * profile imply --nodes. Also notes whether --rtol was given, and --atol without it.
  */
 static void take_short_forms(struct options *o)
 {
-	o->check.atol_alone = strcmp(options_origin(o, "atol"), "default") != 0 &&
-			      !strcmp(options_origin(o, "rtol"), "default");
+	o->check.rtol_given = strcmp(options_origin(o, "rtol"), "default") != 0;
+	o->check.atol_alone =
+		strcmp(options_origin(o, "atol"), "default") != 0 && !o->check.rtol_given;
 	if (o->command->bit & CMD_PROFILE &&
 	    (*options_origin(o, "top") == '-' || *options_origin(o, "sort") == '-'))
 		o->nodes = true;
@@ -838,6 +839,56 @@ static void take_short_forms(struct options *o)
 		add_export(o, o->html);
 		o->html = NULL;
 	}
+}
+
+static void append_text(struct options *o, struct texts *to, const char *s)
+{
+	struct text *v = arena_append(&o->arena, to->v, (size_t)to->n, sizeof(*v));
+
+	v[to->n++] = (struct text){s, strlen(s)};
+	to->v = v;
+}
+
+/* Appends a pattern of fnmatch(3) that matches n bytes of text; with `stars`, * stands for any text. */
+static void add_pattern(struct options *o, struct texts *to, const char *text, size_t n, bool stars)
+{
+	struct str s = {.arena = &o->arena};
+
+	for (size_t i = 0; i < n; i++)
+		str_addf(&s, "%s%c", strchr(stars ? "?[\\" : "*?[\\", text[i]) ? "\\" : "", text[i]);
+	append_text(o, to, str_get(&s));
+}
+
+/*
+ * --output leaves the outputs that --feed and --next read in the model, and may name those that --next makes. As names may hold '=' and
+ * commas, each of them may end a name; what matches no output does no harm.
+ */
+static void keep_step_outputs(struct options *o)
+{
+	struct texts needed = {0}, made = {0};
+	static const char *const how[] = {"=argmax:", "=sample:"};
+
+	for (int64_t i = 0; i < o->steps.feed.n; i++) {
+		const char *text = o->steps.feed.v[i].s;
+		for (const char *eq = strchr(text, '='); eq; eq = strchr(eq + 1, '='))
+			add_pattern(o, &needed, text, (size_t)(eq - text), true);
+		append_text(o, &needed, "");
+	}
+	for (int64_t i = 0; i < o->steps.next.n; i++)
+		for (int k = 0; k < 2; k++) {
+			const char *text = o->steps.next.v[i].s, *at = strstr(text, how[k]);
+			if (!at)
+				continue;
+			const char *out = at + strlen(how[k]);
+			append_text(o, &made,
+				    arena_printf(&o->arena, "%.*s.next", (int)(at - text), text));
+			for (const char *end = strchr(out, ','); end; end = strchr(end + 1, ','))
+				add_pattern(o, &needed, out, (size_t)(end - out), false);
+			add_pattern(o, &needed, out, strlen(out), false);
+			append_text(o, &needed, "");
+		}
+	o->config.step_outputs = needed;
+	o->config.made_outputs = made;
 }
 
 /* Only infer run stacks files. */
@@ -885,6 +936,8 @@ static int apply_all(struct parser *p)
 		rc = check_batch(o, p->diag);
 	o->config.given[0] = o->input;
 	o->config.given[1] = o->random;
+	if (o->config.outputs.n > 0)
+		keep_step_outputs(o);
 	return rc ? rc : check_operands(o, p->diag);
 }
 

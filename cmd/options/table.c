@@ -27,7 +27,7 @@ const struct field options_table[] = {
 	 .help = "read an input from a file: an array, a picture (keys resize=WxH, scale=, mean=, std=, order=, exif=off), a sound "
 		 "(rate=16000, mono, start=S, duration=S); repeatable",
 	 .more = "NAME may be left out if the model has one input; NAME:FILE works too. The content and the extension of "
-		 "FILE determine its format: .npy, .npz (keys are input names), .safetensors (likewise; FILE.safetensors:TENSOR takes one of "
+		 "FILE determine its format: .npy, .npz (keys are input names; arr_K is input K if no key is one), .safetensors (likewise; FILE.safetensors:TENSOR takes one of "
 		 "its tensors), .pb (a TensorProto, SequenceProto or "
 		 "OptionalProto), .bin or .raw (bare elements), pictures (PNG, JPEG, WebP, TIFF, BMP, PPM, JPEG 2000, HEIF, "
 		 "AVIF), sounds (WAV, FLAC, Ogg), .txt or .json for strings and small tensors, - for standard input. Instead of a file, FILE may be a value, unless a file has that "
@@ -81,7 +81,8 @@ const struct field options_table[] = {
 	 .help = "fill an input with random values from LO to HI (0 to 1 if left out); repeatable",
 	 .more = "Without NAME it applies to every input that no other option gives. Integer inputs get integers, and "
 		 "bool inputs get false and true. Where 0..1 says too little the model decides: bytes (u8) of three axes or more are "
-		 "pixels from 0 to 255, ids are rows of their table, sizes are 1, lengths are whole, and masks hide nothing; NAME=LO..HI overrules that. A message on standard error names each input that was filled with "
+		 "pixels from 0 to 255, ids are rows of their table, sizes are 1 unless LO is 1 or more, lengths are whole, and masks hide nothing; NAME=LO..HI "
+		 "overrules that. A message on standard error names each input that was filled with "
 		 "random values."},
 	{ROW("seed", F_INT, seed, INPUTS, CMD_RUNS), .def = "0", .arg = "N", .env = "INFER_SEED",
 	 .help = "seed of the random values",
@@ -146,7 +147,7 @@ const struct field options_table[] = {
 	 .help = "compute only these outputs, or other tensors of the model; repeatable",
 	 .more = "NAME is an output, any tensor inside the model, or a pattern with * and ?, which chooses among the outputs "
 		 "or, if it matches none of them, among all tensors that nodes compute. The name of a node stands for its outputs, if no "
-		 "tensor has it. The outputs have the given order. Nodes "
+		 "tensor has it. With --next, IN.next is an output, too. The outputs have the given order. Nodes "
 		 "that they do not need are removed before the model is optimized, with the inputs that only those nodes used, "
 		 "so an operator that cannot run does no harm elsewhere in the model. A tensor that is asked for is never fused away."},
 	{ROW("from", F_LIST, from, OUTPUTS, CMD_EXTRACT), .arg = "NAME[,NAME]...",
@@ -203,7 +204,7 @@ const struct field options_table[] = {
 	{ROW("save-format", F_ENUM, save_format, OUTPUTS, CMD_RUN), .def = "npy",
 	 .choices = "npy|npz|pb|bin|json|png|safetensors", .arg = "FORMAT",
 	 .help = "format of the output files",
-	 .more = "npz and safetensors are one file with all outputs, as -o FILE.safetensors is; pb writes output_K.pb by position; bin holds the bare elements; png "
+	 .more = "npz and safetensors are one file with all outputs, as -o FILE.npz and -o FILE.safetensors are; pb writes output_K.pb by position; bin holds the bare elements; png "
 		 "is for outputs that are pictures (a mask, a heat map). A map, or a sequence of maps as ZipMap gives, is one .json file with an "
 		 "object for each map, in every format but npz, pb and safetensors."},
 	{ROW("print", F_INT, print, OUTPUTS, CMD_RUN), .arg = "[N]", .implied = "100", .min = 0,
@@ -292,7 +293,9 @@ const struct field options_table[] = {
 	 .more = "FILE may be a folder that infer run -o has written: its .npy files that are named after outputs are compared. With "
 		 "--data-set the references are its output_K.pb files."},
 	{ROW("rtol", F_DOUBLE, check.rtol, CHECKS, CMD_CHECK), .def = "1e-3", .min = 0,
-	 .max = INFINITY, .arg = "NUMBER", .help = "relative tolerance of comparisons"},
+	 .max = INFINITY, .arg = "NUMBER", .help = "relative tolerance of comparisons",
+	 .more = "Without this option, --compare accepts more of outputs that were computed in tf32, fp16, bf16 or fp8, and 1 in 100 integers that "
+		 "differ. A tolerance that is given is kept."},
 	{ROW("atol", F_DOUBLE, check.atol, CHECKS, CMD_CHECK), .def = "1e-7", .min = 0,
 	 .max = INFINITY, .arg = "NUMBER", .help = "absolute tolerance of comparisons",
 	 .more = "With --expect and --data-set, --atol without --rtol makes --rtol 0: then no element may differ by more than --atol. The report "

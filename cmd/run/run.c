@@ -70,10 +70,18 @@ static bool draws_boxes(const struct run *r)
 	return r->o->save && r->box_rules.form && !strcmp(path_ext(r->o->save), ".png");
 }
 
-/* "-o out.safetensors" is one file with all outputs, unless a folder has that name. */
-static bool saves_one_file(const struct options *o)
+/*
+ * "-o out.safetensors" and "-o out.npz" are one file with all outputs, unless a folder has that name. Returns the format, or -1. With
+ * another --save-format, out.npz is refused as a name of a folder is that looks like a file's.
+ */
+static int one_file_format(const struct options *o)
 {
-	return o->save && !strcmp(path_ext(o->save), ".safetensors") && !path_is_folder(o->save);
+	if (!o->save || path_is_folder(o->save))
+		return -1;
+	if (!strcmp(path_ext(o->save), ".safetensors"))
+		return IO_SAVE_SAFETENSORS;
+	bool npz = o->save_format == SAVE_NPZ || !strcmp(options_origin(o, "save-format"), "default");
+	return !strcmp(path_ext(o->save), ".npz") && npz ? IO_SAVE_NPZ : -1;
 }
 
 /* Whether the name's ending is one of pictures that are not written: boxes are drawn as PNG alone. */
@@ -135,7 +143,7 @@ static int prepare_run(struct run *r)
 	if (rc)
 		return rc;
 	warn_useless_options(o, r->d);
-	if (draws_boxes(r) || saves_one_file(o))
+	if (draws_boxes(r) || one_file_format(o) >= 0)
 		rc = output_probe(o->save, r->d);
 	else if (o->save && save_is_file_name(o->save))
 		rc = refuse_file_name(o, r->d);
@@ -295,10 +303,11 @@ static int save_outputs(struct run *r)
 	for (size_t i = 0; i < r->noutputs; i++)
 		list[i] = (struct io_output){.name = r->outputs[i].name,
 					     .tensor = r->outputs[i].tensor};
-	int rc = saves_one_file(o) ? io_save_one(o->save, IO_SAVE_SAFETENSORS, list, r->noutputs,
-						 paths, &r->arena, r->d)
-				   : io_save(o->save, (enum io_format)o->save_format, list,
-					     r->noutputs, paths, &r->arena, r->d);
+	int one = one_file_format(o);
+	int rc = one >= 0 ? io_save_one(o->save, (enum io_format)one, list, r->noutputs, paths,
+					&r->arena, r->d)
+			  : io_save(o->save, (enum io_format)o->save_format, list, r->noutputs,
+				    paths, &r->arena, r->d);
 	for (size_t i = 0; i < r->noutputs; i++)
 		r->outputs[i].path = paths[i];
 	return rc;

@@ -47,6 +47,7 @@ struct run_config {
 	 * operator's outputs are what the file declares.
 	 */
 	bool types_only;
+	bool keep_branches; /* the graph is not run but examined: an If whose condition is constant stays, with both branches */
 	/* the CPU may run fp8 by its reference kernels, which are slow, to show what a GPU would compute (--sensitivity) */
 	bool simulate_fp8;
 	bool compared; /* the graph is not run but compared: equal mathematics gets equal words (opt/normal.c) */
@@ -63,7 +64,12 @@ struct run_config {
 	 */
 	struct texts given[2];
 	struct texts outputs; /* names and patterns of the values to compute; none: the model's outputs */
-	int tune;	      /* enum tuning */
+	/*
+	 * with `outputs`: patterns of outputs that --feed and --next need besides, and names of the outputs that --next makes, which
+	 * `outputs` may name as well
+	 */
+	struct texts step_outputs, made_outputs;
+	int tune; /* enum tuning */
 	/*
 	 * folder of the tuning cache as given by the user; NULL or "" for the default; "off" for no
 	 * cache

@@ -227,3 +227,23 @@ int eval_node(const struct backend *cpu, const struct graph *g, const struct nod
 	arena_free(&e.work);
 	return err;
 }
+
+bool eval_shape(const struct graph *g, const struct node *n, const struct tensor *const *in,
+		enum dtype *t, struct shape *s)
+{
+	struct eval e = {0};
+	struct diag quiet = {0};
+	const struct vinfo *y = NULL;
+
+	make_graph(&e, g, n, in);
+	if (!infer_now(&e, &quiet) && n->nout && n->out[0] != NO_VALUE)
+		y = &e.info[e.node.out[0]];
+	bool known = y && y->type.kind == V_TENSOR && shape_known(&y->shape);
+	if (known) {
+		*t = (enum dtype)y->type.dtype;
+		*s = y->shape;
+	}
+	arena_free(&e.work);
+	diag_free(&quiet);
+	return known;
+}

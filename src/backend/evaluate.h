@@ -12,4 +12,11 @@
 int eval_node(const struct backend *cpu, const struct graph *g, const struct node *n,
 	      const struct tensor *const *in, struct tensor **out, struct arena *a, struct diag *d);
 
+/*
+ * Infers what output 0 of the node is for these inputs, without computing its elements. Returns false if that cannot be told, or if it is
+ * no tensor.
+ */
+bool eval_shape(const struct graph *g, const struct node *n, const struct tensor *const *in,
+		enum dtype *t, struct shape *s);
+
 #endif

@@ -313,13 +313,16 @@ static bool char_escape(struct parser *s, uint32_t *c)
 		s->p++;
 		return true;
 	}
-	if (l >= '0' && l <= '7') {
+	/* one digit other than 0 would be a back reference */
+	bool octal = l >= '0' && l <= '7',
+	     second = s->end - s->p > 1 && s->p[1] >= '0' && s->p[1] <= '7';
+	if (octal && (l == '0' || second)) {
 		*c = 0;
 		for (int i = 0; i < 3 && s->p < s->end && *s->p >= '0' && *s->p <= '7'; i++)
 			*c = *c * 8 + (uint32_t)(*s->p++ - '0');
 		return true;
 	}
-	if ((l >= 'a' && l <= 'z') || (l >= 'A' && l <= 'Z') || l == '8' || l == '9')
+	if ((l >= 'a' && l <= 'z') || (l >= 'A' && l <= 'Z') || (l >= '1' && l <= '9'))
 		return false;
 	size_t n;
 	*c = utf8_get(s->p, s->end, &n);
@@ -706,6 +709,7 @@ const struct re *re_compile(const char *pattern, size_t n, struct arena *a, stru
 struct threads {
 	int *list; /* the instructions (RE_SET or RE_MATCH) at which the threads are */
 	int n;
+	size_t *begin; /* where the match of each thread begins */
 	/*
 	 * for each instruction, the last step that reached it, so that no instruction is listed
 	 * twice
@@ -723,7 +727,7 @@ struct matcher {
 
 size_t re_scratch(const struct re *re)
 {
-	return (size_t)re->n * 6 * sizeof(int);
+	return (size_t)re->n * (2 * sizeof(size_t) + 6 * sizeof(int));
 }
 
 static bool word_at(const struct matcher *m, const char *p)
@@ -753,9 +757,9 @@ static bool assertion_holds(const struct matcher *m, enum opcode op, const char 
 
 /*
  * Adds threads for all instructions that instruction i reaches at text position p without reading a
- * character.
+ * character. Of threads at one instruction the first that is added stays.
  */
-static void add_threads(struct matcher *m, struct threads *t, int i, const char *p)
+static void add_threads(struct matcher *m, struct threads *t, int i, const char *p, size_t begin)
 {
 	int n = 0;
 
@@ -767,6 +771,7 @@ static void add_threads(struct matcher *m, struct threads *t, int i, const char 
 		t->seen[i] = m->step;
 		const struct inst *in = &m->re->prog[i];
 		if (in->op == RE_SET || in->op == RE_MATCH) {
+			t->begin[t->n] = begin;
 			t->list[t->n++] = i;
 		} else if (in->op == RE_SPLIT) {
 			m->stack[n++] = in->y;
@@ -777,37 +782,73 @@ static void add_threads(struct matcher *m, struct threads *t, int i, const char 
 	}
 }
 
-bool re_full_match(const struct re *re, const char *text, size_t n, void *scratch)
+static struct matcher start_matcher(const struct re *re, const char *text, size_t n, void *scratch)
 {
-	int *room = scratch, size = re->n;
+	size_t *begins = scratch;
+	int size = re->n, *room = (int *)(begins + 2 * size);
 	struct matcher m = {.re = re, .begin = text, .end = text + n, .step = 1};
-	const char *p = text;
 
-	m.now.list = room;
-	m.next.list = room + size;
-	m.now.seen = room + 2 * size;
-	m.next.seen = room + 3 * size;
+	m.now = (struct threads){.list = room, .seen = room + 2 * size, .begin = begins};
+	m.next = (struct threads){.list = room + size, .seen = room + 3 * size, .begin = begins + size};
 	/*
 	 * the stack has room for each instruction twice, since both branches of a split may push it
 	 */
 	m.stack = room + 4 * size;
 	memset(m.now.seen, 0, 2 * (size_t)size * sizeof(int));
-	add_threads(&m, &m.now, re->start, p);
-	while (p < m.end && m.now.n) {
-		size_t len;
-		uint32_t c = utf8_get(p, m.end, &len);
-		p += len;
-		m.step++;
-		m.next.n = 0;
-		for (int i = 0; i < m.now.n; i++) {
-			const struct inst *in = &re->prog[m.now.list[i]];
-			if (in->op == RE_SET && set_has(&in->set, c))
-				add_threads(&m, &m.next, in->x, p);
-		}
-		struct threads t = m.now;
-		m.now = m.next;
-		m.next = t;
+	return m;
+}
+
+/* Moves the threads whose match begins at `last` or before over the character at p. Returns the position after it. */
+static const char *step_over(struct matcher *m, const char *p, size_t last)
+{
+	size_t len;
+	uint32_t c = utf8_get(p, m->end, &len);
+
+	p += len;
+	m->step++;
+	m->next.n = 0;
+	for (int i = 0; i < m->now.n; i++) {
+		const struct inst *in = &m->re->prog[m->now.list[i]];
+		if (in->op == RE_SET && m->now.begin[i] <= last && set_has(&in->set, c))
+			add_threads(m, &m->next, in->x, p, m->now.begin[i]);
 	}
+	struct threads t = m->now;
+	m->now = m->next;
+	m->next = t;
+	return p;
+}
+
+bool re_search(const struct re *re, const char *text, size_t n, size_t from, void *scratch,
+	       size_t *begin, size_t *end)
+{
+	struct matcher m = start_matcher(re, text, n, scratch);
+	bool found = false;
+
+	/* threads lie in the order in which their matches begin, so that of two at one instruction the earlier stays */
+	for (const char *p = text + from;; p = step_over(&m, p, found ? *begin : SIZE_MAX)) {
+		if (!found)
+			add_threads(&m, &m.now, re->start, p, (size_t)(p - text));
+		for (int i = 0; i < m.now.n; i++) {
+			if (re->prog[m.now.list[i]].op != RE_MATCH ||
+			    (found && m.now.begin[i] > *begin))
+				continue;
+			found = true;
+			*begin = m.now.begin[i];
+			*end = (size_t)(p - text);
+		}
+		if (p >= m.end || (found && !m.now.n))
+			return found;
+	}
+}
+
+bool re_full_match(const struct re *re, const char *text, size_t n, void *scratch)
+{
+	struct matcher m = start_matcher(re, text, n, scratch);
+	const char *p = text;
+
+	add_threads(&m, &m.now, re->start, p, 0);
+	while (p < m.end && m.now.n)
+		p = step_over(&m, p, 0);
 	for (int i = 0; i < m.now.n && p == m.end; i++)
 		if (re->prog[m.now.list[i]].op == RE_MATCH)
 			return true;

@@ -166,8 +166,7 @@ static bool shows_difference(struct bisect *b, const struct submodel *x)
 	if (!pair_run(&c, &p, x->in)) {
 		double limit = pair_sides_limit(&c, &p);
 		for (uint32_t k = 0; k < p.noutputs; k++)
-			found |= distance_over(&p.outputs[k], p.output_path[k],
-					       path_limit(p.output_path[k], limit));
+			found |= pair_sides_output_over(&c, &p.outputs[k], p.output_path[k], limit);
 	}
 	pair_end(&p);
 	arena_free(&c.arena);
@@ -310,11 +309,23 @@ static void add_candidate(struct bisect *b, int64_t i)
 	b->n++;
 }
 
+/* Adds the node of the file that has this name or, as names need not be unique, each of them. */
+static void add_named(struct bisect *b, const char *name)
+{
+	const struct onnx_file *f = b->extractor.file;
+	int64_t at = extractor_find_node(&b->extractor, name);
+	const char *title = at < 0 ? "" : onnx_file_node(f, (uint32_t)at)->title;
+
+	for (uint32_t i = 0; at >= 0 && i < onnx_file_nodes(f); i++)
+		if (!strcmp(onnx_file_node(f, i)->title, title))
+			add_candidate(b, i);
+}
+
 /* Adds the nodes of the file that were fused into this origin, or the origin itself. */
 static void add_leaves(struct bisect *b, const struct origin *o, int depth)
 {
 	if (!o->nfused || depth > 16)
-		add_candidate(b, extractor_find_node(&b->extractor, o->name));
+		add_named(b, o->name);
 	for (uint32_t i = 0; i < o->nfused && depth <= 16; i++)
 		add_leaves(b, o->fused[i], depth + 1);
 }
@@ -349,7 +360,7 @@ static void find_candidates(struct bisect *b)
 	else if (n)
 		add_leaves(b, n->origin, 0);
 	else
-		add_candidate(b, extractor_find_node(&b->extractor, b->finding->node));
+		add_named(b, b->finding->node);
 }
 
 /* ---- searching --------------------------------------------------------------------------------- */

@@ -2,6 +2,7 @@
 /* Judges Casts that follow each other by what the first one changes in a run of the file's nodes one by one. */
 #include "check/casts.h"
 
+#include "base/hash.h"
 #include "base/str.h"
 #include "check/step_value.h"
 
@@ -14,7 +15,7 @@ void suspect_cast(struct check_context *c, const struct node *n, const struct no
 	struct cast_pair *x = arena_new(&c->arena, struct cast_pair);
 
 	*x = (struct cast_pair){
-		.first = check_node(p), .last = check_node(n), .from = from, .mid = mid, .said = said};
+		.first = p->origin, .last = n->origin, .from = from, .mid = mid, .said = said};
 	*(c->last_cast ? &c->last_cast->next : &c->casts) = x;
 	c->last_cast = x;
 }
@@ -52,6 +53,8 @@ struct cast_run {
 	struct observer observer;
 	struct check_context *c;
 	const struct runtime *rt;
+	struct cast_pair **pair;
+	struct map pair_of;	  /* the first Cast's number in the file, to its index in `pair` */
 	struct value_copy before; /* what the current step reads, which it may overwrite */
 };
 
@@ -60,29 +63,49 @@ static bool is_numbers(const struct tensor *t)
 	return t->type.kind == V_TENSOR && (T_BIT(tensor_dtype(t)) & (T_NUMERIC_BF | T_BIT(DT_BOOL)));
 }
 
-static struct cast_pair *pair_of(const struct cast_run *r, const struct step *s)
+static void index_pairs(struct cast_run *r)
 {
-	struct cast_pair *x = r->c->casts;
+	uint32_t n = 0;
 
-	if (step_moves(r->rt, s) || !s->node || !check_is(s->node, "Cast"))
+	for (struct cast_pair *x = r->c->casts; x; x = x->next)
+		n++;
+	r->pair = arena_new_n(&r->c->arena, struct cast_pair *, n + 1);
+	r->pair_of.arena = &r->c->arena;
+	n = 0;
+	for (struct cast_pair *x = r->c->casts; x; x = x->next) {
+		r->pair[n] = x;
+		map_set(&r->pair_of, (const char *)&x->first->number, sizeof(x->first->number), n++);
+	}
+}
+
+/* Returns the pair whose first Cast is this node of the file or of the session, or NULL. */
+static struct cast_pair *pair_of(const struct cast_run *r, const struct node *n)
+{
+	if (!n->origin || !check_is(n, "Cast"))
 		return NULL;
-	while (x && strcmp(x->first, check_node(s->node)) != 0)
-		x = x->next;
-	return x;
+	const uint32_t *number = &n->origin->number;
+	int64_t at = map_get(&r->pair_of, (const char *)number, sizeof(*number));
+
+	return at < 0 ? NULL : r->pair[at];
+}
+
+static struct cast_pair *pair_of_step(const struct cast_run *r, const struct step *s)
+{
+	return step_moves(r->rt, s) || !s->node ? NULL : pair_of(r, s->node);
 }
 
 static void keep_input(struct observer *o, const struct step *s, const struct call *call)
 {
 	struct cast_run *r = (struct cast_run *)o;
 
-	if (pair_of(r, s) && call->in[0])
+	if (pair_of_step(r, s) && call->in[0])
 		(void)value_fetch(r->rt, call, call->in[0], true, &r->before, NULL);
 }
 
 static void look_at_output(struct observer *o, const struct step *s, const struct call *call)
 {
 	struct cast_run *r = (struct cast_run *)o;
-	struct cast_pair *x = pair_of(r, s);
+	struct cast_pair *x = pair_of_step(r, s);
 	struct value_copy after;
 
 	if (x && is_numbers(&r->before.t) && call->out[0] &&
@@ -96,12 +119,13 @@ static void look_at_output(struct observer *o, const struct step *s, const struc
 }
 
 /* Marks the Casts of the file's graph g itself, not of bodies, that had no step in a run that succeeded. */
-static void find_sizes(struct check_context *c, const struct graph *g)
+static void find_sizes(const struct cast_run *r, const struct graph *g)
 {
-	for (uint32_t p = 0; p < g->nnodes; p++)
-		for (struct cast_pair *x = c->casts; x; x = x->next)
-			x->of_sizes |= !x->count && check_is(g->node[p], "Cast") &&
-				       !strcmp(check_node(g->node[p]), x->first);
+	for (uint32_t p = 0; p < g->nnodes; p++) {
+		struct cast_pair *x = pair_of(r, g->node[p]);
+		if (x)
+			x->of_sizes = !x->count;
+	}
 }
 
 static void run_nodes(struct check_context *c)
@@ -115,8 +139,9 @@ static void run_nodes(struct check_context *c)
 			     .rt = session_runtime(s)};
 	const struct tensor **out =
 		arena_new_n(&c->arena, const struct tensor *, session_model(s)->graph->nout + 1);
+	index_pairs(&r);
 	if (check_try_run(c, s, c->in, out, &r.observer))
-		find_sizes(c, c->file->graph);
+		find_sizes(&r, c->file->graph);
 	value_free(&r.before);
 	session_close(s);
 }
@@ -128,7 +153,7 @@ static void judge(struct check_context *c, const struct cast_pair *x)
 	const char *elements = str_many(&d->arena, (uint64_t)x->count, "element");
 	struct finding f = {.code = E_MODEL_CAST,
 			    .severity = x->lost || (!seen && !truncates(x)) ? SEV_WARNING : SEV_NOTE,
-			    .node = x->last,
+			    .node = x->last->name,
 			    .op = "Cast",
 			    .file = __FILE__,
 			    .line = __LINE__};

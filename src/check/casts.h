@@ -8,9 +8,9 @@
 #include "check/check.h"
 
 struct cast_pair {
-	const char *first, *last; /* names of the Casts */
-	enum dtype from, mid;	  /* what the first one reads and makes */
-	const char *said;	  /* "it casts to f32 what Cast 'a' has cast to f16" */
+	const struct origin *first, *last; /* of the Casts */
+	enum dtype from, mid;		   /* what the first one reads and makes */
+	const char *said;		   /* "it casts to f32 what Cast 'a' has cast to f16" */
 	/* of all runs of the first Cast: elements, those that changed or do not fit, and the largest change */
 	int64_t count, lost;
 	double most;

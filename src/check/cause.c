@@ -2,6 +2,7 @@
 #include "check/cause.h"
 
 #include "check/check.h"
+#include "ir/walk.h"
 #include "ops/gather.h"
 
 #include <inttypes.h>
@@ -261,16 +262,17 @@ const char *cause_of_bad_value(struct diag *d, const struct graph *g, const stru
 
 /* ---- infinities by design ---------------------------------------------------------------------- */
 
-static bool has_infinity(const struct tensor *t, double sign)
+struct infinities infinities_of(const struct tensor *t)
 {
 	int64_t n = is_float_tensor(t) ? tensor_count(t) : 0;
+	struct infinities has = {0};
 
 	for (int64_t i = 0; i < n; i++) {
 		double v = elem_f64(tensor_dtype(t), t->data, i);
-		if (isinf(v) && (v > 0) == (sign > 0))
-			return true;
+		has.plus |= isinf(v) && v > 0;
+		has.minus |= isinf(v) && v < 0;
 	}
-	return false;
+	return has;
 }
 
 /* Whether n writes elements into others as `reduction` says, such as the larger of the two. */
@@ -286,14 +288,7 @@ static bool scatters(const struct node *n, enum scatter_reduction reduction)
 
 bool moves_elements(const struct node *n)
 {
-	static const char *const moves[] = {"Cast",    "Identity", "Reshape",	"Unsqueeze",
-					    "Squeeze", "Slice",	   "Transpose", "Expand",
-					    "Tile",    "Gather",   "Trilu",	"Concat"};
-
-	for (size_t i = 0; i < sizeof(moves) / sizeof(*moves); i++)
-		if (check_is(n, moves[i]))
-			return true;
-	return scatters(n, SCATTER_NONE);
+	return n->op && n->nout == 1 && ((op_flags(n->op) & OP_PASSES) || scatters(n, SCATTER_NONE));
 }
 
 /* Whether the node compares: its result is a bool, which no infinity makes NaN. */
@@ -303,20 +298,15 @@ static bool compares(const struct node *n)
 	       check_is(n, "Greater") || check_is(n, "GreaterOrEqual");
 }
 
-bool nan_is_meant(const struct node *n, uint32_t i, const struct tensor *t)
+bool nan_is_meant(const struct node *n, uint32_t i, struct infinities has)
 {
-	(void)t;
+	(void)has;
 	return check_is(n, "Where") || check_is(n, "IsNaN") || compares(n) ||
 	       (check_is(n, "Pad") && i == 2);
 }
 
-/* readers_mean, but for no more than *left nodes. */
-static bool all_mean(const struct graph *g, const struct value *v, const struct tensor *t,
-		     is_meant *meant, int *left);
-
-/* Whether the readers of the values of n's bodies that stand for input i mean the elements so. */
-static bool bodies_mean(const struct node *n, uint32_t i, const struct tensor *t, is_meant *meant,
-			int *left)
+/* Adds the values of n's bodies that stand for input i to the walk. Returns false if a body hands the elements out, or if none reads them. */
+static bool walk_to_bodies(struct walk *w, const struct node *n, uint32_t i)
 {
 	bool read = false;
 
@@ -330,53 +320,61 @@ static bool bodies_mean(const struct node *n, uint32_t i, const struct tensor *t
 			if (outer != i || (!v->nusers && !v->is_output))
 				continue;
 			read = true;
-			if (v->is_output || !all_mean(b, v, t, meant, left))
+			if (v->is_output)
 				return false;
+			walk_to(w, b, v, 0);
 		}
 	}
 	return read;
 }
 
-static bool all_mean(const struct graph *g, const struct value *v, const struct tensor *t,
-		     is_meant *meant, int *left)
+/* Whether node n means the elements of value v so, as far as it does not hand them on to values that are added to the walk. */
+static bool reader_means(struct walk *w, const struct graph *g, const struct node *n, uint32_t v,
+			 struct infinities has, is_meant *meant)
 {
-	for (uint32_t k = 0; k < v->nusers; k++) {
-		const struct node *n = g->node[v->users[k]];
-		const struct value *y = node_out(g, n, 0);
-		if (k && v->users[k] == v->users[k - 1]) /* it reads the value twice */
-			continue;
-		if (!(*left)--)
-			return false;
-		if (!n->nsub && moves_elements(n)) {
-			if (!y || y->is_output || !all_mean(g, y, t, meant, left))
-				return false;
-			continue;
-		}
-		for (uint32_t i = 0; i < n->nin + n->ncap; i++)
-			if (n->in[i] == v->id &&
-			    !(n->nsub ? bodies_mean(n, i, t, meant, left) : meant(n, i, t)))
-				return false;
+	const struct value *y = node_out(g, n, 0);
+
+	if (!n->nsub && moves_elements(n)) {
+		walk_to(w, g, y, 0);
+		return y && !y->is_output && y->nusers;
 	}
-	return v->nusers > 0;
+	for (uint32_t i = 0; i < n->nin + n->ncap; i++)
+		if (n->in[i] == v && !(n->nsub ? walk_to_bodies(w, n, i) : meant(n, i, has)))
+			return false;
+	return true;
 }
 
 bool readers_mean(const struct graph *g, const struct value *v, const struct tensor *t, is_meant *meant)
 {
-	int left = 1000;
+	/* that no reader of as many values misunderstands the elements is taken as the answer, as a model may have thousands of such weights */
+	enum { MAX_FOLLOWED = 1000 };
+	struct infinities has = infinities_of(t);
+	struct walk w = {0};
+	const struct walk_place *p;
+	bool all = v->nusers > 0;
 
-	return all_mean(g, v, t, meant, &left);
+	walk_to(&w, g, v, 0);
+	while (all && w.next < MAX_FOLLOWED && (p = walk_next(&w))) {
+		struct walk_place at = *p;
+		for (uint32_t k = 0; k < at.v->nusers && all; k++)
+			if (!k || at.v->users[k] != at.v->users[k - 1]) /* it may read the value twice */
+				all = reader_means(&w, at.g, at.g->node[at.v->users[k]], at.v->id,
+						   has, meant);
+	}
+	walk_end(&w);
+	return all;
 }
 
-bool infinities_are_meant(const struct node *n, uint32_t i, const struct tensor *t)
+bool infinities_are_meant(const struct node *n, uint32_t i, struct infinities has)
 {
 	if (check_is(n, "Where") || check_is(n, "IsInf") || compares(n))
 		return true;
 	if (check_is(n, "Add") || check_is(n, "Max") || check_is(n, "ReduceMax") ||
 	    check_is(n, "Pad") || check_is(n, "Softmax") || check_is(n, "LogSoftmax") ||
 	    scatters(n, SCATTER_MAX) || (check_is(n, "Clip") && i == 1))
-		return !has_infinity(t, 1);
+		return !has.plus;
 	if (check_is(n, "Min") || check_is(n, "ReduceMin") || check_is(n, "Sub") ||
 	    scatters(n, SCATTER_MIN) || (check_is(n, "Clip") && i == 2))
-		return !has_infinity(t, -1);
+		return !has.minus;
 	return false;
 }

@@ -13,26 +13,34 @@
 const char *cause_of_bad_value(struct diag *d, const struct graph *g, const struct node *n,
 			       const struct tensor *const *in, const struct tensor *out);
 
+/* Which infinities a constant has. Ask once: a constant of millions of elements may have thousands of readers. */
+struct infinities {
+	bool plus, minus;
+};
+struct infinities infinities_of(const struct tensor *t);
+
 /*
- * Whether infinities in constant t are meant if node n reads t as input i: -Inf of a mask that is added, of the
+ * Whether these infinities of a constant are meant if node n reads it as input i: -Inf of a mask that is added, of the
  * lower side of a bound, or where a maximum begins; +Inf of the upper side or where a minimum begins; and either of them
  * to choose from or to compare with.
  */
-bool infinities_are_meant(const struct node *n, uint32_t i, const struct tensor *t);
+bool infinities_are_meant(const struct node *n, uint32_t i, struct infinities has);
 
 /* Whether NaN in a constant is meant if node n reads it as input i: to choose from, to compare with, or to pad with. */
-bool nan_is_meant(const struct node *n, uint32_t i, const struct tensor *t);
+bool nan_is_meant(const struct node *n, uint32_t i, struct infinities has);
 
 /*
  * Whether all nodes that read constant t as value v of graph g mean its elements so, in the words of one of the functions above.
- * Nodes that only move or convert elements are followed to their readers, and bodies are looked into; false beyond a thousand
- * nodes.
+ * Nodes that only move or convert elements are followed to their readers, and bodies are looked into. If there are more than a
+ * thousand values to follow, the readers of the others do not count.
  */
-typedef bool is_meant(const struct node *n, uint32_t i, const struct tensor *t);
+typedef bool is_meant(const struct node *n, uint32_t i, struct infinities has);
 bool readers_mean(const struct graph *g, const struct value *v, const struct tensor *t,
 		  is_meant *meant);
 
-/* Whether n only moves or converts elements, so that an infinity in its input means what its readers make of it. */
+/*
+ * Whether n only moves or converts elements, so that an infinity in its input means what the readers of its only output make of it.
+ */
 bool moves_elements(const struct node *n);
 
 #endif

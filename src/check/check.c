@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "check/prepare_inputs.h"
+#include "check/reference.h"
 #include "check/step_value.h"
 #include "input/list.h"
 #include "onnx/load.h"
@@ -73,26 +74,10 @@ int check_rtol(struct check_context *c)
 			 : 0;
 }
 
-/* Whether the file has a node of this name, in its graph or in a body of it. */
-static bool has_name(const struct graph *g, const char *name)
-{
-	for (uint32_t i = 0; g && i < g->nnodes; i++) {
-		const struct node *n = g->node[i];
-		if (n->origin && !strcmp(n->origin->name, name))
-			return true;
-		for (uint32_t k = 0; k < n->nsub; k++)
-			if (has_name(n->sub[k], name))
-				return true;
-	}
-	return false;
-}
-
-const struct node *check_file_node(const struct check_context *c, const struct graph *g,
-				   const struct node *n)
+const struct node *check_file_node(const struct graph *g, const struct node *n)
 {
 	for (int depth = 0; n && depth < 64; depth++) {
-		/* what --bisect cuts out has no file of its own; its nodes have their names from the file */
-		if (!n->origin || !c->file || has_name(c->file->graph, n->origin->name))
+		if (!n->origin || n->origin->number)
 			return n;
 		const struct value *v = n->nin ? node_in(g, n, 0) : NULL;
 		n = v && v->producer != NO_NODE ? g->node[v->producer] : NULL;
@@ -105,22 +90,28 @@ const char *check_node(const struct node *n)
 	return n->origin && n->origin->name ? n->origin->name : "?";
 }
 
-const struct model *check_imported(struct check_context *c)
+struct model *check_import(const struct check_context *c, bool keep_branches)
 {
 	const struct load_options load = {.external_root = c->config->external_root};
 	struct run_config config = *c->config;
 	struct diag quiet = {0};
 
-	if (!c->imported) {
-		config.optimize = OPTIMIZE_NONE;
-		config.outputs.n = 0; /* it is compared with the file */
-		c->imported = onnx_load(c->path, &load, &quiet);
-		if (c->imported && opt_run(c->imported, host_backend(), &config, &quiet)) {
-			onnx_unload(c->imported);
-			c->imported = NULL;
-		}
-		diag_free(&quiet);
+	config.optimize = OPTIMIZE_NONE;
+	config.keep_branches = keep_branches;
+	config.outputs.n = 0; /* it is compared with the file */
+	struct model *m = onnx_load(c->path, &load, &quiet);
+	if (m && opt_run(m, host_backend(), &config, &quiet)) {
+		onnx_unload(m);
+		m = NULL;
 	}
+	diag_free(&quiet);
+	return m;
+}
+
+const struct model *check_imported(struct check_context *c)
+{
+	if (!c->imported)
+		c->imported = check_import(c, false);
 	return c->imported;
 }
 
@@ -311,7 +302,8 @@ static void keep_shapes(struct observer *o, const struct step *s, const struct c
 {
 	struct check_context *c = ((struct shape_observer *)o)->c;
 
-	if (!step_of(session_model(c->session)->graph, s))
+	if (step_moves(session_runtime(c->session), s) ||
+	    !step_of(session_model(c->session)->graph, s))
 		return;
 	for (uint32_t i = 0; i < s->nout; i++)
 		if (call->out[i] && call->out[i]->type.kind == V_TENSOR && s->node->out[i] != NO_VALUE)
@@ -485,6 +477,7 @@ int check_run(struct check_context *c)
 
 void check_end(struct check_context *c)
 {
+	references_free(c);
 	input_free(c->inputs);
 	if (c->cases)
 		input_list_free(c->cases);

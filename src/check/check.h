@@ -28,6 +28,7 @@ struct check_options {
 	bool nan, zero, layout, leak, recreate, contexts, bisect;
 	struct texts expect; /* [NAME=]FILE */
 	double rtol, atol;
+	bool rtol_given;
 	bool atol_alone;     /* --atol is given, and --rtol is not */
 	int metric;	     /* enum check_metric */
 	const char *compare; /* "cpu,cuda", "fp32,tf32", ...; NULL if not requested */
@@ -49,6 +50,7 @@ struct check_result;
 struct suspect;
 struct nan_weight;
 struct cast_pair;
+struct references;
 struct page;
 
 /* What a check needs. If the driver cannot provide this, the check is skipped and the report says why. */
@@ -164,6 +166,10 @@ struct check_context {
 	/* the first and the last of those that a run must judge: see check/casts.h and check/nan_weights.h */
 	struct cast_pair *casts, *last_cast;
 	struct nan_weight *nan_weights, *last_nan_weight;
+	struct references *references; /* NULL: not read yet, see check/reference.h */
+	/* by output: its NaN or infinities come from integers that were generated, which a finding says; NULL: of none */
+	bool *inputs_to_blame;
+	struct nan_input *nan_inputs, *last_nan_input;
 	bool dies; /* a run crashed a child process, so the driver does not run the model in this process */
 	const struct check *current;
 	bool nothing_to_judge; /* the running check has found that it cannot tell anything */
@@ -221,6 +227,8 @@ bool check_try_run(struct check_context *c, struct session *s, const struct tens
  */
 const struct model *check_imported(struct check_context *c);
 void check_imported_end(struct check_context *c); /* frees it */
+/* The same, anew and for the caller to unload; with `keep_branches` no If is replaced by the branch that its constant condition takes. */
+struct model *check_import(const struct check_context *c, bool keep_branches);
 /*
  * Reads an attribute by name, of a node of any operator version. Returns false or NULL if the operator has no such
  * attribute.
@@ -259,11 +267,10 @@ int check_rtol(struct check_context *c);
 /* Whether c->d has a finding of this id, so that a check does not report the same fault again. */
 bool check_found(const struct check_context *c, enum code code);
 /*
- * Returns the node of graph g by whose name a finding is to call n: n itself or, if the file has no node of that name (a Cast
+ * Returns the node of graph g by whose name a finding is to call n: n itself or, if the file has no such node (a Cast
  * that --precision added), the nearest node before it that the file has. Returns NULL if there is none.
  */
-const struct node *check_file_node(const struct check_context *c, const struct graph *g,
-				   const struct node *n);
+const struct node *check_file_node(const struct graph *g, const struct node *n);
 /* The node's name in the file, for messages. */
 const char *check_node(const struct node *n);
 

@@ -26,13 +26,14 @@ struct verdict {
 	struct pair_node *worst; /* node that adds the largest error itself */
 	size_t jumps;		 /* number of nodes such as `jump` */
 	bool outputs;		 /* at least one output of the model is over the limit */
+	uint32_t output;	 /* the first such output */
 	double most;		 /* largest rel of the model's outputs */
 	bool wide;		 /* the inputs are those of widen_inputs */
 };
 
 enum { WIDE = 8 };
 
-static void find_divergence(struct verdict *v)
+static void find_divergence(const struct check_context *c, struct verdict *v)
 {
 	struct pair *p = &v->pair;
 
@@ -57,8 +58,10 @@ static void find_divergence(struct verdict *v)
 			v->worst = n;
 	}
 	for (uint32_t k = 0; k < p->noutputs; k++) {
-		v->outputs |= distance_over(&p->outputs[k], p->output_path[k],
-					    path_limit(p->output_path[k], v->limit));
+		bool over = pair_sides_output_over(c, &p->outputs[k], p->output_path[k], v->limit);
+		if (over && !v->outputs)
+			v->output = k;
+		v->outputs |= over;
 		if (p->outputs[k].known && p->outputs[k].rel > v->most)
 			v->most = p->outputs[k].rel;
 	}
@@ -182,8 +185,9 @@ static void report_jump(struct check_context *c, struct verdict *v)
 		rows[k++] = (struct diag_row){
 			"also", fmt(d, "%zu later nodes differ by themselves", v->jumps - 1)};
 	k += add_output_rows(c, v, rows + k);
-	rows[k++] = (struct diag_row){
-		"limit", fmt(d, "%.2g of the largest element", distance_limit(n->dtype, v->limit))};
+	rows[k++] =
+		(struct diag_row){"limit", distance_limit_say(d, &n->own, n->dtype,
+							      distance_limit(n->dtype, v->limit))};
 	if (v->wide)
 		rows[k++] = (struct diag_row){
 			"random",
@@ -224,9 +228,9 @@ static void report_drift(struct check_context *c, struct verdict *v)
 					      fmt(d, "%.2g at '%s' (%s)", v->worst->local.rel,
 						  v->worst->origin->name, v->worst->origin->op)};
 	k += add_output_rows(c, v, rows + k);
-	rows[k++] = (struct diag_row){"limit",
-				      fmt(d, "%.2g of the largest element",
-					  path_limit(v->first ? v->first->path : DT_F32, v->limit))};
+	rows[k++] = (struct diag_row){
+		"limit", pair_sides_output_limit_say(c, &p->outputs[v->output],
+						     p->output_path[v->output], v->limit)};
 	FAIL(d, E_COMPARE_DRIFT, .node = v->first ? v->first->origin->name : NULL,
 	     .op = v->first ? v->first->origin->op : NULL,
 	     .message = fmt(d, "%s and %s drift apart: %s%s", p->got.name, p->ref.name,
@@ -336,7 +340,7 @@ static int compare_on(struct check_context *c, struct verdict *v, const struct t
 	}
 	int err = pair_run(c, p, in);
 	if (!err)
-		find_divergence(v);
+		find_divergence(c, v);
 	return err;
 }
 

@@ -55,7 +55,9 @@ struct against_ort {
 	size_t cases_over; /* inputs of which an output is over the limit */
 	double most;	   /* largest rel of an output */
 	struct distance *outputs;
-	enum dtype *path; /* path_precisions() of the session's graph */
+	uint32_t output;	 /* the first that is over the limit, of that input */
+	enum dtype output_dtype; /* by which it is judged */
+	enum dtype *path;	 /* path_precisions() of the session's graph */
 	bool outputs_over;
 	uint32_t unknown; /* outputs that cannot be compared */
 
@@ -65,8 +67,9 @@ struct against_ort {
 	enum dtype *plain_path; /* path_precisions() of it */
 	struct shared_value *value;
 	size_t nvalues, cap, peak;
-	bool *made;		/* by value id: a node of the file makes a value of this name */
-	double *rel;		/* by value id: distance from the reference, NAN if not known */
+	bool *made;	  /* by value id: a node of the file makes a value of this name */
+	double *rel;	  /* by value id: distance from the reference, NAN if not known */
+	uint32_t *shared; /* by value id: its number in `value` and 1 more, 0 if it has none */
 	struct ort_value *have; /* by value id: the reference's value, in the current segment */
 	bool *wanted;
 	bool plain_over; /* an output of the plain run is over the limit, too */
@@ -87,18 +90,27 @@ static const char *const *input_names(struct against_ort *a, const struct graph 
 	return name;
 }
 
-/* Whether the distance is over the limit. Differences of floats up to --atol are none: tails of a Sigmoid are of that size. */
+/* Differences of floats up to --atol are none: tails of a Sigmoid are of that size. */
+static bool is_within_atol(const struct against_ort *a, const struct distance *d)
+{
+	return d->known && d->fits && !d->text && !d->wrong && d->max_abs <= a->c->options->atol;
+}
+
+/* Whether the distance of a node's result is over the limit. */
 static bool is_over(const struct against_ort *a, const struct distance *d, enum dtype t)
 {
-	if (d->known && d->fits && !d->wrong && d->max_abs <= a->c->options->atol)
-		return false;
-	return distance_over(d, t, a->limit);
+	return !is_within_atol(a, d) && distance_over(d, t, a->limit);
 }
 
 /* Whether the distance is over the limit for roundings of type t along the value's path. */
 static bool is_over_path(const struct against_ort *a, const struct distance *d, enum dtype t)
 {
 	return is_over(a, d, t) && distance_over(d, t, path_limit(t, a->limit));
+}
+
+static bool is_output_over(const struct against_ort *a, const struct distance *d, enum dtype t)
+{
+	return !is_within_atol(a, d) && pair_sides_output_over(a->c, d, t, a->limit);
 }
 
 /* Badness of a distance, to find the worst input: what cannot be put in numbers is worse than any number. */
@@ -110,6 +122,13 @@ static double badness(const struct distance *d)
 	if (d->fits && !d->wrong && isinf(d->rel))
 		return d->max_abs;
 	return !d->fits || d->wrong ? INFINITY : d->rel;
+}
+
+/* Returns the type by which output k is judged. */
+static enum dtype output_type(const struct against_ort *a, const struct graph *g,
+			      const struct tensor *const *out, uint32_t k)
+{
+	return coarser_precision(tensor_dtype(out[k]), a->path[g->out[k]]);
 }
 
 static void judge_outputs(struct against_ort *a, const struct graph *g,
@@ -124,8 +143,7 @@ static void judge_outputs(struct against_ort *a, const struct graph *g,
 		if (!out[k] || ref[k].t.type.kind == V_NONE)
 			continue;
 		d[k] = distance_of(out[k], &ref[k].t);
-		over |= is_over_path(a, &d[k],
-				     coarser_precision(tensor_dtype(out[k]), a->path[g->out[k]]));
+		over |= is_output_over(a, &d[k], output_type(a, g, out, k));
 		if (badness(&d[k]) > worst)
 			worst = badness(&d[k]);
 	}
@@ -138,8 +156,13 @@ static void judge_outputs(struct against_ort *a, const struct graph *g,
 	a->worst_case = number;
 	a->worst_label = label ? arena_str(&a->arena, label) : NULL;
 	a->unknown = 0;
-	for (uint32_t k = 0; k < g->nout; k++)
+	for (uint32_t k = g->nout; k-- > 0;) {
 		a->unknown += !d[k].known;
+		if (!out[k] || !is_output_over(a, &d[k], output_type(a, g, out, k)))
+			continue;
+		a->output = k;
+		a->output_dtype = output_type(a, g, out, k);
+	}
 }
 
 /* Runs both sides on one input and judges the outputs. */
@@ -259,24 +282,52 @@ static void count_value(struct against_ort *a, const struct step *s, uint32_t id
 				      .path = coarser_precision(tensor_dtype(t), a->plain_path[id])};
 }
 
+static bool has_rel(const void *arg, uint32_t id)
+{
+	return !isnan(((const struct against_ort *)arg)->rel[id]);
+}
+
 /*
  * Distance of a value from the reference; of one that has no step (a view), that of the value it is a view of. NAN if the value
  * was not compared.
  */
 static double rel_of(const struct against_ort *a, uint32_t id)
 {
+	uint32_t from = follow_views(a->g, id, false, has_rel, a);
+	const struct value *v = a->g->value[from];
+
+	return isnan(a->rel[from]) && (v->init || v->producer == NO_NODE) ? 0 : a->rel[from];
+}
+
+/* The value itself if both sides make it, or the one of which it is a view; NULL if there is none. */
+static struct shared_value *shared_value_of(const struct against_ort *a, uint32_t id)
+{
 	for (int depth = 0; id != NO_VALUE && depth < 64; depth++) {
 		const struct value *v = a->g->value[id];
-		if (!isnan(a->rel[id]))
-			return a->rel[id];
-		if (v->init || v->producer == NO_NODE)
-			return 0;
-		const struct node *n = a->g->node[v->producer];
-		if (!n->op || !(n->op->flags & OP_VIEW) || !n->nin)
+		if (a->shared[id])
+			return &a->value[a->shared[id] - 1];
+		const struct node *n = v->producer == NO_NODE ? NULL : a->g->node[v->producer];
+		if (!n || !n->op || !(n->op->flags & OP_VIEW) || !n->nin)
 			break;
 		id = n->in[0];
 	}
-	return NAN;
+	return NULL;
+}
+
+/*
+ * Returns the input of n of which some quantized elements differ by 1, the first in the run if there are several; NULL if there is none. Such
+ * a difference counts as none, but what is made of the input may be far off.
+ */
+static struct shared_value *stepped_input(const struct against_ort *a, const struct node *n)
+{
+	struct shared_value *first = NULL;
+
+	for (uint32_t i = 0; i < n->nin; i++) {
+		struct shared_value *x = shared_value_of(a, n->in[i]);
+		if (x && x->own.known && x->own.steps && (!first || x < first))
+			first = x;
+	}
+	return first;
 }
 
 static struct input_error input_error_of(const struct against_ort *a, const struct node *n)
@@ -312,7 +363,9 @@ static void compare_value(struct plain_run *r, const struct call *call, const st
 	if (r->err)
 		return;
 	x->own = distance_of(&v.t, &a->have[id].t);
+	a->shared[id] = (uint32_t)(x - a->value) + 1;
 	x->inputs = input_error_of(a, s->node);
+	x->inputs.steps = stepped_input(a, s->node) != NULL;
 	a->rel[id] = x->own.known ? badness(&x->own) : NAN;
 	value_free(&v);
 }
@@ -582,11 +635,12 @@ static int find_jump(struct against_ort *a, const struct tensor *const *in)
 		struct shared_value *x = &a->value[i];
 		if (x->own.known && (!a->largest || badness(&x->own) > badness(&a->largest->own)))
 			a->largest = x;
+		a->plain_over |= is_output(a->g, a->g->value[x->id]->name) &&
+				 is_output_over(a, &x->own, x->path);
 		if (!is_over_path(a, &x->own, x->path))
 			continue;
 		if (!a->first)
 			a->first = x;
-		a->plain_over |= is_output(a->g, a->g->value[x->id]->name);
 		/* behind a fault of the reference each node is judged by the reference's inputs alone */
 		if ((x->inputs.most > a->limit && !a->off) || asked == MAX_SUSPECTS)
 			continue;
@@ -608,6 +662,20 @@ static int find_jump(struct against_ort *a, const struct tensor *const *in)
 	return err;
 }
 
+/*
+ * If a difference that counts as none has led to the first that is over the limit, the node that made it is the first to differ, and it is
+ * judged by itself.
+ */
+static int find_first_step(struct against_ort *a, const struct tensor *const *in)
+{
+	struct shared_value *x =
+		a->first && !a->jump && !a->off ? stepped_input(a, a->first->node) : NULL;
+
+	for (; x; x = stepped_input(a, x->node))
+		a->first = x;
+	return a->first && a->first->own.steps ? judge_alone(a, in, a->first) : 0;
+}
+
 static int compare_tensors_of(struct against_ort *a, const struct tensor *const *in)
 {
 	struct check_context *c = a->c;
@@ -622,6 +690,7 @@ static int compare_tensors_of(struct against_ort *a, const struct tensor *const 
 	a->made = arena_new_n(&a->arena, bool, a->g->nvalues + 1);
 	a->wanted = arena_new_n(&a->arena, bool, a->g->nvalues + 1);
 	a->rel = arena_new_n(&a->arena, double, a->g->nvalues + 1);
+	a->shared = arena_new_n(&a->arena, uint32_t, a->g->nvalues + 1);
 	a->have = arena_new_n(&a->arena, struct ort_value, a->g->nvalues + 1);
 	for (uint32_t i = 0; i < a->g->nvalues; i++)
 		a->rel[i] = NAN;
@@ -637,14 +706,15 @@ static int compare_tensors_of(struct against_ort *a, const struct tensor *const 
 	}
 	if (!err)
 		err = find_jump(a, in);
+	if (!err)
+		err = find_first_step(a, in);
 	a->tensors = !err;
 	return err;
 }
 
 /* ---- the report ----------------------------------------------------------------------------------- */
 
-/* t: the type by which the value is judged whose limit is shown. */
-static size_t add_common_rows(struct against_ort *a, enum dtype t, struct diag_row *rows)
+static size_t add_common_rows(struct against_ort *a, const char *limit, struct diag_row *rows)
 {
 	struct diag *d = a->c->d;
 	const struct graph *g = session_model(a->c->session)->graph;
@@ -657,8 +727,7 @@ static size_t add_common_rows(struct against_ort *a, enum dtype t, struct diag_r
 		rows[n++] = (struct diag_row){"worst input",
 					      fmt(d, "%s; %zu of %zu inputs are over the limit",
 						  a->worst_label, a->cases_over, a->ncases)};
-	rows[n++] = (struct diag_row){
-		"limit", fmt(d, "%.2g of the largest element", path_limit(t, a->limit))};
+	rows[n++] = (struct diag_row){"limit", limit};
 	rows[n++] = (struct diag_row){"reference",
 				      fmt(d, "ONNX Runtime %s on the CPU, not optimized (%s)",
 					  ort_version(a->ort), ort_path(a->ort))};
@@ -688,7 +757,9 @@ static void report_jump(struct against_ort *a, const struct shared_value *x, siz
 	if (count > 1)
 		rows[k++] = (struct diag_row){
 			"also", fmt(d, "%zu later nodes differ by themselves", count - 1)};
-	k += add_common_rows(a, x->path, rows + k);
+	const char *limit = distance_limit_say(
+		d, &x->own, x->path, distance_limit(x->path, path_limit(x->path, a->limit)));
+	k += add_common_rows(a, limit, rows + k);
 	struct finding f = {
 		.code = E_COMPARE_NODE,
 		.severity = a->outputs_over ? shown : hidden,
@@ -710,6 +781,12 @@ static const char *why_outputs_differ(const struct against_ort *a)
 
 	if (!a->tensors)
 		return "; the model cannot be run node by node";
+	if (x && !is_over_path(a, &x->own, x->path) && x->own.steps)
+		return fmt(a->c->d,
+			   ", and they begin to differ here: %" PRId64 " of %" PRId64
+			   " quantized elements are off by 1, a rounding, of which later nodes make a large "
+			   "difference",
+			   x->own.steps, x->own.count);
 	if (x && x->inputs.most <= a->limit)
 		return fmt(a->c->d,
 			   ", but each node alone agrees: this one, whose inputs %s, makes a large "
@@ -728,11 +805,24 @@ static void report_outputs(struct against_ort *a)
 
 	for (size_t i = 0; i < 5 && a->nvalues; i++) {
 		const struct shared_value *v = &a->value[(a->nvalues - 1) * i / 4];
-		rows[k++] =
-			(struct diag_row){i ? "" : "grows", fmt(d, "%.2g at '%s'", badness(&v->own),
-								v->node->origin->name)};
+		rows[k++] = (struct diag_row){i ? "" : "grows",
+					      fmt(d, "%s at '%s'",
+						  v->own.steps && badness(&v->own) == 0
+							  ? "a step of 1"
+							  : fmt(d, "%.2g", badness(&v->own)),
+						  v->node->origin->name)};
 	}
-	k += add_common_rows(a, x ? x->path : DT_F32, rows + k);
+	if (x && x->own.steps) {
+		rows[k++] = (struct diag_row){"its inputs", input_error_say(d, &x->inputs)};
+		if (x->local.known)
+			rows[k++] = (struct diag_row){"same inputs",
+						      fmt(d, "with ONNX Runtime's inputs: %s",
+							  distance_say(d, &x->local))};
+	}
+	k += add_common_rows(a,
+			     pair_sides_output_limit_say(a->c, &a->outputs[a->output],
+							 a->output_dtype, a->limit),
+			     rows + k);
 	if (a->tensors && !a->plain_over)
 		FAIL(d, E_COMPARE_DRIFT,
 		     .message = "an output differs from ONNX Runtime's, but not without optimizations: "
@@ -774,7 +864,6 @@ static void store_comparison(struct against_ort *a)
 static void report(struct against_ort *a)
 {
 	struct check_context *c = a->c;
-	const struct graph *g = session_model(c->session)->graph;
 	const char *many = a->ncases > 1 ? arena_printf(&c->arena, " of %zu inputs, worst %s,",
 							a->ncases, a->worst_label)
 					 : "";
@@ -795,8 +884,8 @@ static void report(struct against_ort *a)
 	else if (a->outputs_over)
 		check_say(c, "ONNX Runtime %s: outputs%s differ by %.2g", ort_version(a->ort), many,
 			  a->most);
-	else if (a->unknown == g->nout)
-		check_cannot_judge(c, "no output is a tensor of numbers");
+	else if (a->unknown == session_model(c->session)->graph->nout)
+		check_say(c, "ONNX Runtime %s: no output could be compared", ort_version(a->ort));
 	else if (a->tensors)
 		check_say(c,
 			  "ONNX Runtime %s, not optimized: outputs%s within %.2g, %zu inner tensors%s%s",
@@ -812,6 +901,28 @@ static void report(struct against_ort *a)
 						    str_many(&c->arena, a->unknown, "output"))
 				     : "");
 	store_comparison(a);
+}
+
+/* Tells of outputs that cannot be compared, as a comparison that was asked for must not pass without one. Returns 0 or -code. */
+static int report_unknown(struct against_ort *a)
+{
+	const struct graph *g = session_model(a->c->session)->graph;
+	struct check_names names = {&a->arena, NULL, 0};
+	struct diag *d = a->c->d;
+
+	for (uint32_t k = 0; k < g->nout; k++)
+		if (!a->outputs[k].known)
+			check_name_add(&names, g->out_name[k]);
+	if (!names.n)
+		return 0;
+	const char *message = fmt(d, "%s %s not compared: only tensors can be had of ONNX Runtime",
+				  check_name_list(&names), names.n > 1 ? "were" : "was");
+	const char *hint =
+		"compare values before them by --every-tensor, or them by --expect NAME=FILE";
+	if (names.n == g->nout && !a->nvalues)
+		return FAIL(d, E_REFERENCE, .slot = "outputs", .message = message, .hint = hint);
+	WARN(d, E_REFERENCE, .slot = "outputs", .message = message, .hint = hint);
+	return 0;
 }
 
 /* Compares tensor by tensor on the input that is farthest away. */
@@ -846,6 +957,8 @@ int compare_with_ort(struct check_context *c)
 		err = compare_worst(&a);
 	if (!err)
 		report(&a);
+	if (!err)
+		err = report_unknown(&a);
 	session_close(a.plain);
 	input_free(a.other);
 	ort_close(a.ort);

@@ -771,9 +771,15 @@ static void align(struct alignment *a, const struct graph *ref, const struct gra
 
 /* ---- values ----------------------------------------------------------------------------------- */
 
-static void set_match(uint32_t *of_ref, uint32_t *of_got, uint32_t ref, uint32_t got)
+/*
+ * Matches two values, if both are of their files, or both inside an operator that others express. QLinearAveragePool is expressed by an
+ * AveragePool of unscaled integers, whose result is not that of the reference's AveragePool.
+ */
+static void set_match(const struct alignment *a, uint32_t *of_ref, uint32_t *of_got, uint32_t ref,
+		      uint32_t got)
 {
-	if (of_ref[ref] != NO_VALUE || of_got[got] != NO_VALUE)
+	if (of_ref[ref] != NO_VALUE || of_got[got] != NO_VALUE ||
+	    !*a->side[0].g->value[ref]->name != !*a->side[1].g->value[got]->name)
 		return;
 	of_ref[ref] = got;
 	of_got[got] = ref;
@@ -787,7 +793,7 @@ static void match_outputs(const struct alignment *a, uint32_t *of_ref, uint32_t 
 		uint32_t i = a->side[1].output[k];
 		if (i >= ref->nout || !node_making(ref, ref->out[i]) || !node_making(got, got->out[k]))
 			continue;
-		set_match(of_ref, of_got, ref->out[i], got->out[k]);
+		set_match(a, of_ref, of_got, ref->out[i], got->out[k]);
 	}
 }
 
@@ -797,7 +803,7 @@ static void match_values(const struct alignment *a, uint32_t *of_ref, uint32_t *
 
 	for (uint32_t i = 0; i < got->nvalues; i++)
 		if (a->meant[i] != i)
-			set_match(of_ref, of_got,
+			set_match(a, of_ref, of_got,
 				  node_at(&a->side[0],
 					  (uint32_t)map_get(&a->value_named, got->value[i]->name,
 							    strlen(got->value[i]->name)))
@@ -811,7 +817,7 @@ static void match_values(const struct alignment *a, uint32_t *of_ref, uint32_t *
 		for (uint32_t k = 0; k < n->nout && k < m->nout; k++)
 			if (n->out[k] != NO_VALUE && m->out[k] != NO_VALUE &&
 			    a->meant[n->out[k]] == n->out[k])
-				set_match(of_ref, of_got, m->out[k], n->out[k]);
+				set_match(a, of_ref, of_got, m->out[k], n->out[k]);
 	}
 }
 
@@ -848,6 +854,13 @@ void counterparts_same(const struct graph *a, const struct graph *b, uint32_t *o
 		int64_t k = *v->name && v->producer != NO_NODE
 				    ? map_get(&of, v->name, strlen(v->name))
 				    : -1;
+		/*
+		 * Both loads of the file number its values alike. Names need not be unique: functions that are called by nodes of one
+		 * name give theirs to several values.
+		 */
+		if (k >= 0 && i < a->nvalues && a->value[i]->producer != NO_NODE &&
+		    !strcmp(a->value[i]->name, v->name))
+			k = i;
 		of_b[i] = k < 0 ? NO_VALUE : (uint32_t)k;
 		if (k >= 0)
 			of_a[k] = i;

@@ -4,6 +4,7 @@
  * accident: a batch of 1 although the input's batch is free, or a Reshape to the sizes of the example input. These
  * are suspicions until a run with another size has been tried (fixed_size.c).
  */
+#include "check/branches.h"
 #include "check/fixed_size.h"
 #include "base/hash.h"
 #include "base/str.h"
@@ -557,6 +558,7 @@ static int run_shape(struct check_context *c)
 		check_initial_states(&x, g, g->node[g->order[i]]);
 	}
 	check_output_batch(&x);
+	branches_report(c);
 	const char *shapes = str_many(&x.a, x.compared, "declared shape");
 	check_say(c, "%s, no contradiction to the inferred ones", shapes);
 	if (check_found(c, E_MODEL_DECLARED))

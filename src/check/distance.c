@@ -61,7 +61,9 @@ static void add_integers(struct distance *d, const struct tensor *got, const str
 	for (int64_t i = 0; i < d->count; i++) {
 		int64_t x = elem_i64(t, got->data, i), y = elem_i64(u, want->data, i);
 		add_element(d, i, (double)x, (double)y);
-		d->wrong += x > y + slack || x < y - slack;
+		bool wrong = x > y + slack || x < y - slack;
+		d->wrong += wrong;
+		d->steps += x != y && !wrong;
 	}
 	d->rel = d->count ? (double)d->wrong / (double)d->count : 0;
 	d->wrong = 0;
@@ -173,6 +175,14 @@ double distance_limit(enum dtype t, double limit)
 	return limit > least ? limit : least;
 }
 
+const char *distance_limit_say(struct diag *d, const struct distance *x, enum dtype t, double limit)
+{
+	if (x->text)
+		return "none: strings must be equal";
+	return fmt(d, "%.2g of the %s", limit,
+		   T_BIT(t) & (T_INTS | T_BIT(DT_BOOL)) ? "elements" : "largest element");
+}
+
 bool distance_over(const struct distance *d, enum dtype t, double limit)
 {
 	if (!d->known)
@@ -199,8 +209,15 @@ const char *distance_say(struct diag *d, const struct distance *x)
 			   x->wrong, x->count, x->at, x->got, x->want);
 	if (x->at < 0)
 		return "equal";
+	if (x->steps && x->rel == 0)
+		return fmt(d,
+			   "%" PRId64 " of %" PRId64
+			   " elements differ by 1, as roundings do; element %" PRId64
+			   ": %.6g in place of %.6g",
+			   x->steps, x->count, x->at, x->got, x->want);
 	if (x->text)
-		return fmt(d, "%.2g of %s differ, first element %" PRId64, x->rel,
+		return fmt(d, "%.0f of %s differ, first element %" PRId64,
+			   round(x->rel * (double)x->count),
 			   str_many(&d->arena, (uint64_t)x->count, "string"), x->at);
 	return fmt(d,
 		   "max diff %.3g, %.2g of the largest element (%.4g); element %" PRId64

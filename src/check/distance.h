@@ -14,6 +14,7 @@ struct distance {
 	int64_t count; /* elements */
 	int64_t wrong; /* number of elements that are NaN or infinite on one side only */
 	int64_t at; /* index of the first `wrong` element, otherwise of the largest difference; -1 if none */
+	int64_t steps; /* of integers of up to 16 bits: number of elements that differ by 1, which does not count for `rel` */
 	double got, want; /* that element's value and reference */
 	double max_abs;	  /* largest absolute difference */
 	double max_want;  /* largest absolute value of the reference */
@@ -31,6 +32,8 @@ struct distance distance_of(const struct tensor *got, const struct tensor *want)
 double distance_rank(const struct distance *d);
 /* Returns the limit for values of type t: a short type, which rounds coarsely, raises it. */
 double distance_limit(enum dtype t, double limit);
+/* Returns a text such as "0.004 of the largest element" of a limit for a value of type t that has the distance x. */
+const char *distance_limit_say(struct diag *d, const struct distance *x, enum dtype t, double limit);
 /* Whether the distance exceeds that limit. */
 bool distance_over(const struct distance *d, enum dtype t, double limit);
 /* Returns a text such as "max diff 0.5 of 8 (0.062), at element 3: 7.5 for 8", which lives as long as d. */

@@ -13,17 +13,12 @@
 
 void suspect_fixed_size(struct check_context *c, const struct suspect *s, const struct finding *f)
 {
-	struct suspect *all = arena_new_n(&c->arena, struct suspect, c->nsuspects + 1);
-
-	if (c->nsuspects)
-		memcpy(all, c->suspects, c->nsuspects * sizeof(*all));
-	all[c->nsuspects] = *s;
-	c->suspects = all;
-	c->nsuspects++;
+	c->suspects = arena_append(&c->arena, c->suspects, c->nsuspects, sizeof(*s));
+	c->suspects[c->nsuspects++] = *s;
 	diag_add(&c->suspected, f);
 }
 
-/* One run with another size, which serves all statements about the same dimension. */
+/* One run with another size, which serves all statements about the same dimension and this size. */
 struct trial {
 	const char *dim;
 	int64_t size;
@@ -32,29 +27,43 @@ struct trial {
 	const char *node;		 /* node at which it failed, or NULL */
 };
 
-/*
- * Returns all free dimensions with the sizes of the first run as --dim texts, but `dim` with the size n. *now becomes the
- * size of `dim` in the first run, or 0 if no input has it.
- */
-static struct texts bind_dims(struct check_context *c, const char *dim, int64_t n, int64_t *now)
+/* Returns the size that the dimension has in the first run, or 0 if no input has it. */
+static int64_t size_now(struct check_context *c, const char *dim)
 {
 	const struct model *m = session_model(c->session);
 	const struct graph *g = m->graph;
-	struct text *v = arena_new_n(&c->arena, struct text, (size_t)g->nin * MAX_RANK + 1);
+	struct arena a = {0};
+	int64_t now = 0;
+
+	for (uint32_t i = 0; c->inputs && i < g->nin && i < input_count(c->inputs); i++) {
+		const struct value *x = g->value[g->in[i]];
+		const struct shape *s = &input_info(c->inputs, i)->shape;
+		for (int k = 0; x->info.type.kind == V_TENSOR && k < x->info.shape.rank; k++)
+			if (x->info.shape.dim[k] < 0 && k < s->rank &&
+			    !strcmp(input_dim_name(m, x, k, &a), dim))
+				now = s->dim[k];
+	}
+	arena_free(&a);
+	return now;
+}
+
+/* Returns all free dimensions with the sizes of the first run as --dim texts, but `dim` with the size n. */
+static struct texts bind_dims(struct check_context *c, const char *dim, int64_t n, struct arena *a)
+{
+	const struct model *m = session_model(c->session);
+	const struct graph *g = m->graph;
+	struct text *v = arena_new_n(a, struct text, (size_t)g->nin * MAX_RANK + 1);
 	int64_t count = 0;
 
-	*now = 0;
 	for (uint32_t i = 0; i < g->nin && i < input_count(c->inputs); i++) {
 		const struct value *x = g->value[g->in[i]];
 		const struct shape *s = &input_info(c->inputs, i)->shape;
 		for (int k = 0; x->info.type.kind == V_TENSOR && k < x->info.shape.rank; k++) {
 			if (x->info.shape.dim[k] >= 0 || k >= s->rank)
 				continue;
-			const char *name = input_dim_name(m, x, k, &c->arena);
+			const char *name = input_dim_name(m, x, k, a);
 			bool same = !strcmp(name, dim);
-			*now = same ? s->dim[k] : *now;
-			v[count].s =
-				arena_printf(&c->arena, "%s=%" PRId64, name, same ? n : s->dim[k]);
+			v[count].s = arena_printf(a, "%s=%" PRId64, name, same ? n : s->dim[k]);
 			v[count].n = strlen(v[count].s);
 			count++;
 		}
@@ -68,14 +77,15 @@ static void run_with_size(struct check_context *c, struct trial *t)
 	const struct tensor **out = arena_new_n(&c->arena, const struct tensor *,
 						session_model(c->session)->graph->nout + 1);
 	struct diag quiet = {0}, *all = c->d;
-	int64_t now;
-	const struct texts dims = bind_dims(c, t->dim, t->size, &now);
+	struct arena a = {0};
+	const struct texts dims = bind_dims(c, t->dim, t->size, &a);
 	struct input_set *in = generate_inputs(c, &dims, &quiet);
 
 	c->d = &quiet;
 	int rc = in ? check_session_run(c, c->session, input_tensors(in), out, NULL) : -E_RUN;
 	c->d = all;
 	input_free(in);
+	arena_free(&a);
 	const struct finding *f = quiet.last;
 	t->out = rc ? NULL : out;
 	if (!in)
@@ -87,25 +97,28 @@ static void run_with_size(struct check_context *c, struct trial *t)
 	diag_free(&quiet);
 }
 
-/* Fills *t with what is known of a size other than s->fixed, from the first run if that had one. */
-static void try_other_size(struct check_context *c, const struct suspect *s, struct trial *t)
+/* The size that tells whether the statement is true. */
+static int64_t other_size(const struct suspect *s, int64_t now)
 {
-	int64_t now = 0;
+	const int64_t fixed = s->fixed ? s->fixed : now;
 
-	if (c->inputs)
-		(void)bind_dims(c, s->dim, 0, &now);
-	const int64_t fixed = s->fixed ? s->fixed : now,
-		      size = s->fixed && now != fixed ? now : fixed + 1;
-	if (t->dim && !strcmp(t->dim, s->dim) && t->size == size)
-		return;
-	*t = (struct trial){.dim = s->dim, .size = size};
+	return s->fixed && now != fixed ? now : fixed + 1;
+}
+
+/* Returns what is known of the other size, from the first run if that had it. */
+static struct trial try_other_size(struct check_context *c, const struct suspect *s, int64_t now)
+{
+	struct trial t = {.dim = s->dim, .size = other_size(s, now)};
+
 	if (!c->out)
-		t->why = now == size ? fmt(c->d, "the run with %s=%" PRId64 " fails", s->dim, size)
-				     : "no other size was tried, as there was no first run";
-	else if (now == size)
-		t->out = c->out;
+		t.why = now == t.size
+				? fmt(c->d, "the run with %s=%" PRId64 " fails", s->dim, t.size)
+				: "no other size was tried, as there was no first run";
+	else if (now == t.size)
+		t.out = c->out;
 	else
-		run_with_size(c, t);
+		run_with_size(c, &t);
+	return t;
 }
 
 /* Whether the run contradicts the statement. Otherwise *evidence says what the run shows. */
@@ -132,21 +145,45 @@ static bool is_refuted(struct check_context *c, const struct suspect *s, const s
 	return true;
 }
 
+/* What became of a suspicion. */
+struct verdict {
+	const struct finding *finding;
+	bool judged, refuted;
+	const char *evidence;
+};
+
+/* Judges suspicion i and all behind it that the same run judges. */
+static void judge_from(struct check_context *c, size_t i, struct verdict *v)
+{
+	const char *dim = c->suspects[i].dim;
+	int64_t now = size_now(c, dim);
+	const struct trial t = try_other_size(c, &c->suspects[i], now);
+
+	for (size_t k = i; k < c->nsuspects; k++) {
+		const struct suspect *s = &c->suspects[k];
+		if (v[k].judged || strcmp(s->dim, dim) != 0 || other_size(s, now) != t.size)
+			continue;
+		v[k].judged = true;
+		v[k].refuted = is_refuted(c, s, v[k].finding, &t, &v[k].evidence);
+	}
+}
+
 static int run_fixed_size(struct check_context *c)
 {
-	struct trial t = {0};
+	struct verdict *v = arena_new_n(&c->arena, struct verdict, c->nsuspects);
 	const struct finding *f = c->suspected.first;
 	size_t dropped = 0;
 
-	for (size_t i = 0; i < c->nsuspects; i++, f = f->next) {
-		struct finding told = *f;
-		const char *evidence;
-		try_other_size(c, &c->suspects[i], &t);
-		if (is_refuted(c, &c->suspects[i], f, &t, &evidence)) {
-			dropped++;
+	for (size_t i = 0; i < c->nsuspects; i++, f = f->next)
+		v[i].finding = f;
+	for (size_t i = 0; i < c->nsuspects; i++) {
+		struct finding told = *v[i].finding;
+		if (!v[i].judged)
+			judge_from(c, i, v);
+		dropped += v[i].refuted;
+		if (v[i].refuted)
 			continue;
-		}
-		told.message = fmt(c->d, "%s; %s", f->message, evidence);
+		told.message = fmt(c->d, "%s; %s", told.message, v[i].evidence);
 		diag_add(c->d, &told);
 	}
 	if (dropped)

@@ -7,9 +7,12 @@
 #include "check/check.h"
 #include "base/hash.h"
 #include "base/str.h"
+#include "ops/ml.h"
+#include "ops/op.h"
 #include "ops/resize.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 struct graph_check {
@@ -111,14 +114,9 @@ static void report_dead_nodes(struct graph_check *w, const struct graph *g)
  * Whether the value is made by a Constant that comes behind node n in the file: the loader numbers the outputs of all
  * nodes in the order of the file, and values of other graphs later.
  */
-static bool is_later_constant(const struct graph *g, const struct node *n, const struct value *v)
+static bool is_later_constant(const bool *constant, const struct node *n, const struct value *v)
 {
-	if (!v->init || !n->nout || n->out[0] == NO_VALUE || v->id < n->out[0])
-		return false;
-	for (const struct constant_node *c = g->constants; c; c = c->next)
-		if (c->value == v->id)
-			return true;
-	return false;
+	return constant[v->id] && v->init && n->nout && n->out[0] != NO_VALUE && v->id >= n->out[0];
 }
 
 /*
@@ -127,14 +125,17 @@ static bool is_later_constant(const struct graph *g, const struct node *n, const
  */
 static void report_order(struct graph_check *w, const struct graph *g)
 {
+	bool *made = arena_new_n(&w->a, bool, g->nvalues + 1); /* by a Constant */
 	struct diag *d = w->c->d;
 	bool told = false;
 
+	for (const struct constant_node *c = g->constants; c; c = c->next)
+		made[c->value] = true;
 	for (uint32_t i = 0; i < g->nnodes; i++) {
 		const struct node *n = g->node[i];
 		for (uint32_t k = 0; !n->dead && !told && k < n->nin + n->ncap; k++) {
 			const struct value *v = n->in[k] == NO_VALUE ? NULL : g->value[n->in[k]];
-			const bool constant = v && is_later_constant(g, n, v);
+			const bool constant = v && is_later_constant(made, n, v);
 			if (!v || (!constant && (v->producer == NO_NODE || v->producer <= i)))
 				continue;
 			WARN(d, E_MODEL_ORDER, .node = check_node(n), .op = n->origin->op,
@@ -331,6 +332,9 @@ static bool is_in_training_mode(const struct graph *g, const struct node *n)
 {
 	double v = 0;
 
+	/* a norm of a weight standardizes it, which is the same in every run */
+	if (check_is(n, "BatchNormalization") && op_makes_constant(g, node_in(g, n, 0)))
+		return false;
 	if (check_is(n, "BatchNormalization"))
 		return n->version >= 14	 ? check_number(n, "training_mode", &v) && v != 0
 		       : n->version >= 7 ? n->nout > 1
@@ -383,6 +387,91 @@ static void report_negative_axes(struct graph_check *w, const struct node *n)
 	}
 }
 
+static void report_kept_axis(struct graph_check *w, const struct graph *g, const struct node *n)
+{
+	const struct value *split = check_is(n, "SplitToSequence") ? node_in(g, n, 1) : NULL;
+	double keeps = 1;
+
+	if (!split || !check_number(n, "keepdims", &keeps) || keeps != 0 ||
+	    (split->init ? split->init->shape.rank : split->info.shape.rank) != 0)
+		return;
+	WARN(w->c->d, E_OP_AMBIGUOUS, .node = check_node(n), .op = n->type,
+	     .message = "keepdims is 0 beside a single size in `split`: ONNX and infer ignore it then, ONNX Runtime drops the axis of parts of 1 and refuses others",
+	     .hint = "leave out keepdims, or leave out `split` for parts of 1");
+}
+
+struct leaf {
+	int64_t tree, node;
+	double first, all; /* the first weight, and what all of them make */
+	bool several;
+};
+
+static double leaf_weight(const struct tree_params *p, int64_t i)
+{
+	const struct tensor *t = p->leaf_weights_as_tensor;
+
+	if (t)
+		return t->data && i < tensor_count(t) ? elem_f64(tensor_dtype(t), t->data, i) : 0;
+	return i < p->leaf_weights.n ? (double)p->leaf_weights.v[i] : 0;
+}
+
+static double join_weights(const struct tree_params *p, double a, double b)
+{
+	if (p->aggregate_function == TREE_MIN)
+		return fmin(a, b);
+	return p->aggregate_function == TREE_MAX ? fmax(a, b) : a + b;
+}
+
+/* The attributes of an ensemble of trees with one target or class; NULL if the node is none. */
+static const struct tree_params *single_target(const struct node *n)
+{
+	const struct tree_params *p = n->params;
+
+	if (strcmp(n->domain, "ai.onnx.ml") != 0 || !n->op || !p)
+		return NULL;
+	if (!strcmp(n->type, "TreeEnsembleRegressor"))
+		return p->n_targets == INT_ABSENT || p->n_targets == 1 ? p : NULL;
+	bool one = p->classlabels_strings.n == 1 ||
+		   (p->classlabels_strings.n <= 0 && p->classlabels_int64s.n == 1);
+	return !strcmp(n->type, "TreeEnsembleClassifier") && one ? p : NULL;
+}
+
+/* ONNX adds up all votes of a leaf for a target. ONNX Runtime does so for several targets, but keeps one number a leaf for a single one. */
+static void report_votes(struct graph_check *w, const struct node *n)
+{
+	const struct tree_params *p = single_target(n);
+	int64_t count = p && p->leaf_treeids.n == p->leaf_nodeids.n ? p->leaf_treeids.n : 0;
+	struct arena tmp = {0};
+	struct map at = {.arena = &tmp};
+	struct leaf *leaf = arena_new_n(&tmp, struct leaf, (size_t)(count > 0 ? count : 0) + 1);
+	uint32_t leaves = 0, apart = UINT32_MAX;
+
+	for (int64_t i = 0; i < count; i++) {
+		struct leaf *l = &leaf[leaves];
+		*l = (struct leaf){p->leaf_treeids.v[i], p->leaf_nodeids.v[i], leaf_weight(p, i),
+				   leaf_weight(p, i), false};
+		int64_t known = map_get(&at, (const char *)l, offsetof(struct leaf, first));
+		if (known < 0) {
+			map_set(&at, (const char *)l, offsetof(struct leaf, first), leaves++);
+			continue;
+		}
+		leaf[known].all = join_weights(p, leaf[known].all, l->first);
+		leaf[known].several = true;
+	}
+	for (uint32_t i = 0; i < leaves && apart == UINT32_MAX; i++)
+		if (leaf[i].several && leaf[i].all != leaf[i].first)
+			apart = i;
+	if (apart != UINT32_MAX)
+		WARN(w->c->d, E_OP_AMBIGUOUS, .node = check_node(n), .op = n->type,
+		     .message = fmt(
+			     w->c->d,
+			     "leaf %" PRId64 " of tree %" PRId64
+			     " has several weights for the only target, which ONNX and infer take together, as %g; ONNX Runtime takes the first, %g",
+			     leaf[apart].node, leaf[apart].tree, leaf[apart].all, leaf[apart].first),
+		     .hint = "export it with one weight a leaf");
+	arena_free(&tmp);
+}
+
 /* ---- the check */
 
 static void check_node_alone(const struct graph *g, const struct node *n, void *arg)
@@ -397,6 +486,8 @@ static void check_node_alone(const struct graph *g, const struct node *n, void *
 	report_training_mode(w, g, n);
 	report_lengths(w, g, n);
 	report_negative_axes(w, n);
+	report_votes(w, n);
+	report_kept_axis(w, g, n);
 }
 
 static int run_graph(struct check_context *c)

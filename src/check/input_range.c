@@ -10,6 +10,8 @@
 #include "check/input_bytes.h"
 #include "check/input_range.h"
 #include "check/input_scale.h"
+#include "check/nan_weights.h"
+#include "ir/walk.h"
 #include "onnx/load.h"
 #include "ops/supported.h"
 #include "session/model_report.h"
@@ -61,6 +63,7 @@ static void mark_nan_aware(const struct graph *g, const struct node *n, void *ar
 	static const char *const aware[] = {"IsNaN",
 					    "IsInf",
 					    "Imputer",
+					    "LabelEncoder",
 					    "TreeEnsemble",
 					    "TreeEnsembleRegressor",
 					    "TreeEnsembleClassifier"};
@@ -70,26 +73,30 @@ static void mark_nan_aware(const struct graph *g, const struct node *n, void *ar
 		*(bool *)arg |= !strcmp(n->type, aware[i]);
 }
 
-/* NaN stands for a missing value in models that test for it, and in trees, which branch on it. */
+/* NaN stands for a missing value in models that test for it, and in trees, which branch on it: a run tells whether it does. */
 static void check_finite(const struct look *x)
 {
 	struct diag *d = x->c->d;
 	bool asked = false;
 
 	graph_each_node(x->g, mark_nan_aware, &asked);
-	if (x->s.nans && !asked)
-		FAIL(d, E_INPUT_RANGE, .slot = slot_of(x),
-		     .message = fmt(
-			     d, "%s of its %s elements %s NaN, and nothing in the model tests for NaN",
-			     str_count(&d->arena, x->s.nans), str_count(&d->arena, x->s.count),
-			     x->s.nans == 1 ? "is" : "are"),
-		     .hint = "check the source of the data: a division by zero, a missing value, a failed decoding");
-	else if (x->s.nans + x->s.infs)
+	const struct finding nan = {
+		.code = E_INPUT_RANGE,
+		.severity = asked ? SEV_WARNING : SEV_ERROR,
+		.slot = slot_of(x),
+		.message = fmt(d, "%s of its %s elements %s NaN%s", str_count(&d->arena, x->s.nans),
+			       str_count(&d->arena, x->s.count), x->s.nans == 1 ? "is" : "are",
+			       asked ? "" : ", and nothing in the model tests for NaN"),
+		.hint = "check the source of the data: a division by zero, a missing value, a failed decoding",
+		.file = __FILE__,
+		.line = __LINE__};
+	if (x->s.nans)
+		suspect_nan_input(x->c, &nan, asked);
+	if (x->s.infs && !(x->s.nans && !asked))
 		WARN(d, E_INPUT_RANGE, .slot = slot_of(x),
-		     .message = fmt(d, "%s of its %s elements %s NaN or infinite",
-				    str_count(&d->arena, x->s.nans + x->s.infs),
-				    str_count(&d->arena, x->s.count),
-				    x->s.nans + x->s.infs == 1 ? "is" : "are"),
+		     .message = fmt(d, "%s of its %s elements %s infinite",
+				    str_count(&d->arena, x->s.infs),
+				    str_count(&d->arena, x->s.count), x->s.infs == 1 ? "is" : "are"),
 		     .hint = "check the source of the data");
 }
 
@@ -119,22 +126,29 @@ static bool only_moves(const struct node *n)
 }
 
 /* Follows the input through nodes that only move, convert or resize it, to the first nodes that compute with it. */
-static void find_reader(const struct graph *g, const struct value *v, int depth, struct reader *r)
+static struct reader find_reader(const struct graph *g, const struct value *v)
 {
-	for (uint32_t k = 0; v && depth < 12 && k < v->nusers; k++) {
-		const struct node *n = g->node[v->users[k]];
-		if (!n->type || check_is(n, "Shape") || node_in(g, n, 0) != v) {
-			if (n->type && check_is(n, "Concat"))
-				find_reader(g, node_out(g, n, 0), depth + 1, r);
-			continue;
+	struct reader r = {NULL, NULL};
+	struct walk w = {0};
+	const struct walk_place *p;
+
+	walk_to(&w, g, v, 0);
+	while ((p = walk_next(&w))) {
+		const struct value *x = p->v;
+		for (uint32_t k = 0; k < x->nusers; k++) {
+			const struct node *n = g->node[x->users[k]];
+			bool data = n->type && !check_is(n, "Shape") && node_in(g, n, 0) == x;
+			if (data ? only_moves(n) : n->type && check_is(n, "Concat"))
+				walk_to(&w, g, node_out(g, n, 0), 0);
+			else if (data && !check_is(n, "Conv") && !check_is(n, "MatMul") &&
+				 !check_is(n, "Gemm"))
+				r.scaler = n;
+			else if (data && !r.node)
+				r.node = n;
 		}
-		if (only_moves(n))
-			find_reader(g, node_out(g, n, 0), depth + 1, r);
-		else if (!check_is(n, "Conv") && !check_is(n, "MatMul") && !check_is(n, "Gemm"))
-			r->scaler = n;
-		else if (!r->node)
-			r->node = n;
 	}
+	walk_end(&w);
+	return r;
 }
 
 static bool all_integers(const struct tensor *t)
@@ -264,13 +278,12 @@ static bool check_declared_range(const struct look *x)
 
 static void check_scale(const struct look *x)
 {
-	struct reader r = {NULL, NULL};
 	struct diag *d = x->c->d;
 	bool picture = x->in->tensor->shape.rank >= 3, scaled = false;
 
 	if (check_declared_range(x) || check_trained_scale(x))
 		return;
-	find_reader(x->g, x->v, 0, &r);
+	const struct reader r = find_reader(x->g, x->v);
 	if (r.scaler && picture && x->s.count >= 64 && x->s.min >= 0 && x->s.max <= 1 &&
 	    x->s.max > 0 && scales_by(x->g, r.scaler, 127, 256)) {
 		report_scale(x,

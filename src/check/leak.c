@@ -9,6 +9,7 @@
 #include "check/trial_sizes.h"
 #include "base/asan.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/mem.h"
 #include "base/proc.h"
 #include "base/str.h"
@@ -133,6 +134,9 @@ struct step_observer {
 	struct observer observer;
 	struct arena a;
 	struct step_bytes *all;
+	struct step_bytes **step;
+	size_t n, cap;
+	struct map index; /* in `step`, by the step's address */
 	double before[3];
 };
 
@@ -146,16 +150,20 @@ static void read_counters(double v[3])
 static void step_begin(struct observer *o, const struct step *s, const struct call *c)
 {
 	struct step_observer *w = (struct step_observer *)o;
-	struct step_bytes *t = w->all;
 
 	(void)c;
-	while (t && t->step != s)
-		t = t->next;
-	if (!t) {
-		t = arena_new(&w->a, struct step_bytes);
+	int64_t at = map_get(&w->index, (const char *)&s, sizeof(s));
+	struct step_bytes *t = at < 0 ? arena_new(&w->a, struct step_bytes) : w->step[at];
+	if (at < 0) {
 		t->step = s;
 		t->next = w->all;
 		w->all = t;
+		if (w->n == w->cap) {
+			w->cap = w->cap ? 2 * w->cap : 64;
+			w->step = arena_grow(&w->a, w->step, w->n, w->cap, sizeof(*w->step));
+		}
+		map_set(&w->index, (const char *)&t->step, sizeof(t->step), (uint32_t)w->n);
+		w->step[w->n++] = t;
 	}
 	read_counters(w->before);
 }
@@ -167,9 +175,9 @@ static void step_end(struct observer *o, const struct step *s, const struct call
 
 	(void)c;
 	read_counters(v);
-	for (struct step_bytes *t = w->all; t; t = t->next)
-		for (int k = 0; t->step == s && k < 3; k++)
-			t->bytes[k] += v[k] - w->before[k];
+	int64_t at = map_get(&w->index, (const char *)&s, sizeof(s));
+	for (int k = 0; at >= 0 && k < 3; k++)
+		w->step[at]->bytes[k] += v[k] - w->before[k];
 }
 
 static const char *describe_site(const struct step_bytes *t, const char *kernel, struct diag *d)
@@ -191,6 +199,7 @@ static void find_leaking_step(struct check_context *c, struct leak *x)
 	double most = 0;
 	bool quiet = true;
 
+	w.index.arena = &w.a;
 	/*
 	 * the first run adds the steps to the list, which itself takes memory, so the counts of this run are
 	 * discarded
@@ -450,8 +459,14 @@ static int finish_series(struct check_context *c, struct leak *x, int rc, const 
 		judge_and_report(c, x, how, steps);
 	if (x->statm >= 0)
 		close(x->statm);
-	check_say(c, "%s%s%s over %zu runs%s", before ? before : "", before ? "; " : "",
-		  rc ? "stopped by an error" : verdicts[x->verdict], x->runs,
+	const char *said =
+		!rc	  ? arena_printf(&c->arena, "%s over %s", verdicts[x->verdict],
+					 str_many(&c->arena, x->runs, "run"))
+		: x->runs ? arena_printf(&c->arena,
+					 "an error ended run %zu, so that memory was not judged",
+					 x->runs)
+			  : "no run succeeded, so that memory was not judged";
+	check_say(c, "%s%s%s%s", before ? before : "", before ? "; " : "", said,
 		  !strcmp(how, "session") ? ", each in a session of its own" : "");
 	return rc;
 }

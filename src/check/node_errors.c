@@ -16,6 +16,12 @@ static const double NOISE = 2e-5;
 /* The probes begin with this number, so that every run gives the same. */
 enum { SEED = 20260721 };
 
+/* An integer stands for (integer - zero) * scale. */
+struct codes {
+	double scale, zero;
+	const char *scale_name;
+};
+
 struct node_errors_work {
 	struct held_run h;
 	const struct graph *a, *b; /* of reference and changed model */
@@ -23,7 +29,8 @@ struct node_errors_work {
 	uint32_t *source; /* by value of a: the value of b that the nodes after it read, or NO_VALUE */
 	uint32_t *shown; /* by value of b: the value of a that it stands for, or NO_VALUE */
 	uint32_t *raw; /* by value of b: the value of a whose node gives it, before its output is quantized */
-	size_t *number;		  /* by value of a: its node_error + 1; 0 for none */
+	const struct codes **codes; /* by value of b: what its integers mean; NULL if that is not known */
+	size_t *number;		    /* by value of a: its node_error + 1; 0 for none */
 	struct value_copy *error; /* by value of a, on the held input; of kind V_NONE if it has none */
 	struct value_copy *seen; /* by value of a: what the changed model has there, until the reference ran */
 	struct value_copy *before;	/* by value of a: the same before its output is quantized */
@@ -50,44 +57,170 @@ static int count_bytes(struct node_errors *x, const struct value_copy *v)
 				  str_count(&x->c->d->arena, (int64_t)x->work->held)));
 }
 
-/* ---- what corresponds ------------------------------------------------------------------------------ */
+/* ---- what integers mean ---------------------------------------------------------------------------- */
 
 static bool is_op(const struct node *n, const char *op)
 {
 	return !strcmp(n->type, op);
 }
 
-/* The first of the nodes that read the value and have this operator, or NULL. */
+/*
+ * Whether the node has the operator that the file gives it. What an operator was expressed by says nothing of scales: QLinearAveragePool
+ * is a DequantizeLinear by 1, the mean, and a QuantizeLinear by the quotient of both scales.
+ */
+static bool is_of_file(const struct node *n)
+{
+	const char *op = n->origin->op, *end = strrchr(op, ':');
+
+	return is_op(n, end ? end + 1 : op);
+}
+
+/* The operands of an operator on integers that tell the scale of its output, which has one scale and zero point. */
+static const struct {
+	const char *op;
+	uint32_t scale;
+} scales[] = {
+	{"QLinearConv", 6},	   {"QLinearMatMul", 6},
+	{"QuantizeLinear", 1},	   {"QLinearAdd", 6},
+	{"QLinearMul", 6},	   {"QLinearSigmoid", 3},
+	{"QLinearLeakyRelu", 3},   {"QLinearGlobalAveragePool", 3},
+	{"QLinearAveragePool", 3}, {"QLinearSoftmax", 3},
+	{"QLinearConcat", 0},	   {"QGemm", 7},
+	{"QLinearReduceMean", 3},  {"QLinearWhere", 7},
+};
+
+static bool one_number(const struct graph *g, const struct node *n, uint32_t i, double absent,
+		       double *v)
+{
+	const struct value *x = node_in(g, n, i);
+
+	*v = absent;
+	if (x && x->init && tensor_count(x->init) == 1 && x->init->data)
+		*v = elem_f64(tensor_dtype(x->init), x->init->data, 0);
+	return !x || (x->init && tensor_count(x->init) == 1);
+}
+
+/* Keeps the scale that is operand i of a node of graph g, and the zero point behind it, for the value of b of this name. */
+static void keep_codes(struct node_errors *x, const struct map *named, const struct graph *g,
+		       const struct node *n, uint32_t i, const struct value *v)
+{
+	struct node_errors_work *w = x->work;
+	const struct value *scale = node_in(g, n, i);
+	struct codes c = {.scale_name = scale ? scale->name : NULL};
+	int64_t id = v && *v->name ? map_get(named, v->name, strlen(v->name)) : -1;
+
+	if (id < 0 || w->codes[id] || !scale || !scale->init || tensor_dtype(scale->init) != DT_F32 ||
+	    !one_number(g, n, i, 1, &c.scale) || !one_number(g, n, i + 1, 0, &c.zero))
+		return;
+	c.scale_name = arena_str(&x->c->arena, c.scale_name);
+	w->codes[id] = arena_dup(&x->arena, &c, sizeof(c));
+}
+
+/* A node tells the scale of the codes that it makes and, right behind them, of those that it reads. */
+static void codes_of_node(struct node_errors *x, const struct map *named, const struct graph *g,
+			  const struct node *n)
+{
+	for (size_t i = 0; i < sizeof(scales) / sizeof(*scales); i++)
+		if (is_op(n, scales[i].op))
+			keep_codes(x, named, g, n, scales[i].scale, node_out(g, n, 0));
+	if (is_op(n, "DequantizeLinear") || is_op(n, "QGemm") ||
+	    !strncmp(n->type, "QLinear", strlen("QLinear")))
+		for (uint32_t i = 0; i + 1 < n->nin; i++)
+			keep_codes(x, named, g, n, i + 1, node_in(g, n, i));
+}
+
+/* Moving, choosing and blending (MaxPool, Transpose, Split, Resize) keep the meaning of codes. */
+static void codes_of_moved(const struct node_errors_work *w, const struct node *n)
+{
+	const struct codes *c = n->nin && n->in[0] != NO_VALUE ? w->codes[n->in[0]] : NULL;
+
+	for (uint32_t k = 0; c && k < n->nout; k++) {
+		uint32_t id = n->out[k];
+		if (id != NO_VALUE && !w->codes[id] &&
+		    w->b->value[id]->info.type.dtype == w->b->value[n->in[0]]->info.type.dtype)
+			w->codes[id] = c;
+	}
+}
+
+/* The file has the scales of all operators; nodes of its functions are in the graph that runs. */
+static void find_codes(struct node_errors *x)
+{
+	struct node_errors_work *w = x->work;
+	const struct graph *file = x->c->file ? x->c->file->graph : NULL;
+	struct arena tmp = {0};
+	struct map named = {.arena = &tmp};
+
+	for (uint32_t i = 0; i < w->b->nvalues; i++)
+		if (*w->b->value[i]->name)
+			map_set(&named, w->b->value[i]->name, strlen(w->b->value[i]->name), i);
+	for (uint32_t i = 0; file && i < file->norder; i++)
+		codes_of_node(x, &named, file, file->node[file->order[i]]);
+	for (uint32_t i = 0; i < w->b->norder; i++)
+		if (is_of_file(w->b->node[w->b->order[i]]))
+			codes_of_node(x, &named, w->b, w->b->node[w->b->order[i]]);
+	for (uint32_t i = 0; i < w->b->norder; i++)
+		codes_of_moved(w, w->b->node[w->b->order[i]]);
+	arena_free(&tmp);
+}
+
+static double to_code(const struct codes *c, enum dtype t, double v)
+{
+	double high = ldexp(1, (int)dtype_bits(t) - (dtype_class(t) == DT_INT)) - 1;
+	double low = dtype_class(t) == DT_INT ? -high - 1 : 0;
+
+	return fmin(fmax(nearbyint(v / c->scale) + c->zero, low), high);
+}
+
+/* ---- what corresponds ------------------------------------------------------------------------------ */
+
+/* The first of the file's nodes that read the value and have this operator, or NULL. */
 static const struct node *reader(const struct graph *g, uint32_t id, const char *op)
 {
 	const struct value *v = g->value[id];
 
 	for (uint32_t i = 0; i < v->nusers; i++)
-		if (!g->node[v->users[i]]->dead && is_op(g->node[v->users[i]], op))
+		if (!g->node[v->users[i]]->dead && is_op(g->node[v->users[i]], op) &&
+		    is_of_file(g->node[v->users[i]]))
 			return g->node[v->users[i]];
 	return NULL;
 }
 
-/* Follows a value of the changed model through its QuantizeLinear and DequantizeLinear. */
+/*
+ * Follows a value of the changed model through its QuantizeLinear and DequantizeLinear, or to the codes alone, if operators on integers
+ * read them: the rounding then counts to the node that made the value, as it does between pairs, and not to the readers.
+ */
 static uint32_t after_rounding(const struct graph *g, uint32_t id)
 {
 	const struct node *q = reader(g, id, "QuantizeLinear");
 	const struct node *dq = q ? reader(g, q->out[0], "DequantizeLinear") : NULL;
 
-	return dq ? dq->out[0] : id;
+	return dq ? dq->out[0] : q ? q->out[0] : id;
 }
 
-/* The node that quantized the value, if a DequantizeLinear makes it; otherwise NULL. */
+static const struct node *maker(const struct graph *g, uint32_t id)
+{
+	return g->value[id]->producer == NO_NODE ? NULL : g->node[g->value[id]->producer];
+}
+
+/* The codes that a DequantizeLinear makes the value of; the value itself if none does. */
+static uint32_t codes_behind(const struct graph *g, uint32_t id)
+{
+	const struct node *n = maker(g, id);
+
+	return n && is_op(n, "DequantizeLinear") && is_of_file(n) && node_in(g, n, 0) ? n->in[0] : id;
+}
+
+static const struct node *maker_of_codes(const struct graph *g, uint32_t id)
+{
+	return maker(g, codes_behind(g, id));
+}
+
+/* The QuantizeLinear that rounded the value, which is its codes or what a DequantizeLinear makes of them; otherwise NULL. */
 static const struct node *rounding_of(const struct graph *g, uint32_t id)
 {
-	uint32_t n = g->value[id]->producer;
-	const struct value *q = n != NO_NODE && is_op(g->node[n], "DequantizeLinear")
-					? node_in(g, g->node[n], 0)
-					: NULL;
+	const struct node *n = maker_of_codes(g, id);
 
-	if (!q || q->producer == NO_NODE || !is_op(g->node[q->producer], "QuantizeLinear"))
-		return NULL;
-	return g->node[q->producer];
+	return n && is_op(n, "QuantizeLinear") && is_of_file(n) ? n : NULL;
 }
 
 static bool is_float(const struct value *v)
@@ -107,7 +240,7 @@ static uint32_t after_clipping(const struct graph *g, uint32_t id)
 
 /*
  * ONNX Runtime's QOperator form calls the integers of tensor NAME "NAME_quantized". Where it drops a Relu or Clip, whose range the codes
- * keep to, the integers of the tensor before are the result of that.
+ * keep to, the integers of the tensor before are the result of that; if a DequantizeLinear makes floats of them, these have its name.
  */
 static void match_integers(struct node_errors_work *w)
 {
@@ -128,6 +261,9 @@ static void match_integers(struct node_errors_work *w)
 		if (k < 0 || w->of_b[k] != NO_VALUE)
 			continue;
 		uint32_t clipped = after_clipping(w->a, i), to = i;
+		if (clipped != NO_VALUE && w->of_a[clipped] != NO_VALUE &&
+		    maker_of_codes(w->b, w->of_a[clipped]) == maker(w->b, (uint32_t)k))
+			continue;
 		if (clipped != NO_VALUE && w->of_a[clipped] == NO_VALUE &&
 		    map_get(&of, w->a->value[clipped]->name, strlen(w->a->value[clipped]->name)) < 0 &&
 		    after_clipping(w->b, (uint32_t)k) == NO_VALUE)
@@ -230,6 +366,7 @@ int node_errors_begin(struct node_errors *x)
 	w->source = arena_new_n(&x->arena, uint32_t, w->a->nvalues + 1);
 	w->shown = arena_new_n(&x->arena, uint32_t, w->b->nvalues + 1);
 	w->raw = arena_new_n(&x->arena, uint32_t, w->b->nvalues + 1);
+	w->codes = arena_new_n(&x->arena, const struct codes *, w->b->nvalues + 1);
 	w->number = arena_new_n(&x->arena, size_t, w->a->nvalues + 1);
 	w->error = arena_new_n(&x->arena, struct value_copy, w->a->nvalues + 1);
 	w->seen = arena_new_n(&x->arena, struct value_copy, w->a->nvalues + 1);
@@ -239,6 +376,7 @@ int node_errors_begin(struct node_errors *x)
 		counterparts_find(w->a, w->b, w->of_a, w->of_b);
 	else
 		counterparts_same(w->a, w->b, w->of_a, w->of_b);
+	find_codes(x);
 	match_integers(w);
 	match_inputs(w);
 	find_sources(x);
@@ -282,50 +420,18 @@ struct watching {
 	int err;
 };
 
-/* The operands of an operator on integers that tell the scale of its output, which has one scale and zero point. */
-static const struct {
-	const char *op;
-	uint32_t scale;
-} scales[] = {
-	{"QLinearConv", 6},	   {"QLinearMatMul", 6},
-	{"QuantizeLinear", 1},	   {"QLinearAdd", 6},
-	{"QLinearMul", 6},	   {"QLinearSigmoid", 3},
-	{"QLinearLeakyRelu", 3},   {"QLinearGlobalAveragePool", 3},
-	{"QLinearAveragePool", 3}, {"QLinearSoftmax", 3},
-	{"QLinearConcat", 0},	   {"QGemm", 7},
-};
-
-static bool one_number(const struct graph *g, const struct node *n, uint32_t i, double absent,
-		       double *v)
-{
-	const struct value *x = node_in(g, n, i);
-
-	*v = absent;
-	if (x && x->init && tensor_count(x->init) == 1 && x->init->data)
-		*v = elem_f64(tensor_dtype(x->init), x->init->data, 0);
-	return !x || (x->init && tensor_count(x->init) == 1);
-}
-
-/* Sets *scale and *zero to how the node's output of integers is to be read. */
-static bool read_scale(const struct graph *g, const struct node *n, double *scale, double *zero)
-{
-	for (size_t i = 0; n && i < sizeof(scales) / sizeof(*scales); i++)
-		if (is_op(n, scales[i].op))
-			return one_number(g, n, scales[i].scale, 1, scale) &&
-			       one_number(g, n, scales[i].scale + 1, 0, zero);
-	return false;
-}
-
-/* Turns a fetched value into f32. Returns false, with the value freed, if that is impossible. */
-static bool to_floats(const struct graph *g, const struct node *n, struct value_copy *v)
+/* Turns a fetched value of b into f32. Returns false, with the value freed, if that is impossible. */
+static bool to_floats(const struct node_errors_work *w, uint32_t id, struct value_copy *v)
 {
 	enum dtype t = tensor_dtype(&v->t);
-	double scale = 1, zero = 0;
+	const struct codes *c = w->codes[id];
 
 	if (v->t.type.kind == V_TENSOR && t == DT_F32)
 		return true;
-	bool fits = v->t.type.kind == V_TENSOR &&
-		    (T_BIT(t) & T_FLOATS_BF || read_scale(g, n, &scale, &zero));
+	bool fits =
+		v->t.type.kind == V_TENSOR && (T_BIT(t) & T_FLOATS_BF || (c && T_BIT(t) & T_INTS));
+	double scale = c && !(T_BIT(t) & T_FLOATS_BF) ? c->scale : 1;
+	double zero = c && !(T_BIT(t) & T_FLOATS_BF) ? c->zero : 0;
 	int64_t count = fits ? tensor_count(&v->t) : 0;
 	float *to = fits ? mem_alloc((size_t)count * sizeof(*to) + 1, MEM_STAGING) : NULL;
 	for (int64_t i = 0; i < count && to; i++)
@@ -348,7 +454,7 @@ static void fetch(struct watching *o, const struct call *call, uint32_t k, struc
 	if (held_has(to) || o->err)
 		return;
 	o->err = value_fetch(o->rt, call, call->out[k], true, to, x->c->d);
-	if (!o->err && to_floats(x->work->b, call->step->node, to))
+	if (!o->err && to_floats(x->work, call->step->node->out[k], to))
 		o->err = count_bytes(x, to);
 }
 
@@ -451,11 +557,11 @@ static const struct node *node_titled(const struct graph *g, const char *title, 
 static const struct node *quantized_node(const struct node_errors_work *w, uint32_t id)
 {
 	const struct node *q = rounding_of(w->b, w->source[id]);
-	uint32_t made = w->b->value[q ? q->in[0] : w->source[id]]->producer;
+	const struct node *made = q ? maker(w->b, q->in[0]) : maker_of_codes(w->b, w->source[id]);
 	const struct node *own = w->a->node[w->a->value[id]->producer], *same = NULL;
 
-	if (made != NO_NODE) {
-		const char *name = check_node(w->b->node[made]);
+	if (made) {
+		const char *name = check_node(made);
 		size_t n = strlen(name), end = strlen("_quant");
 		same = node_titled(w->a, name, n);
 		if (!same && n > end && !strcmp(name + n - end, "_quant"))
@@ -477,8 +583,11 @@ static struct node_error *add_node(struct node_errors *x, uint32_t id)
 	*e = (struct node_error){.value = id, .input = NO_VALUE, .output_part = NAN};
 	w->number[id] = x->n;
 	const struct node *q = rounding_of(w->b, w->source[id]);
+	const struct codes *c = w->codes[codes_behind(w->b, w->source[id])];
 	if (q && node_in(w->b, q, 1))
 		e->scale = arena_str(&x->c->arena, node_in(w->b, q, 1)->name);
+	else if (c)
+		e->scale = c->scale_name;
 	if (v->producer != NO_NODE) {
 		const struct node *n = quantized_node(w, id);
 		e->node = arena_str(&x->c->arena, check_node(n));
@@ -493,8 +602,12 @@ static struct node_error *add_node(struct node_errors *x, uint32_t id)
 	return e;
 }
 
-/* The same for a value of a short float type: what rounding the exact value alone would make. */
-static double rounding_part(enum dtype t, const struct tensor *exact, const struct tensor *got)
+/*
+ * How much of the error rounding the exact value to a short float type would make or, with c, to codes, which an operator on integers
+ * gives at once.
+ */
+static double rounding_part(enum dtype t, const struct codes *c, const struct tensor *exact,
+			    const struct tensor *got)
 {
 	const float *a = exact->data, *b = got->data;
 	double of_output = 0, of_node = 0;
@@ -502,9 +615,10 @@ static double rounding_part(enum dtype t, const struct tensor *exact, const stru
 
 	for (int64_t i = 0; i < n; i++) {
 		uint64_t room = 0;
-		elem_set_f64(t, &room, 0, (double)a[i]);
-		double rounded = elem_f64(t, &room, 0), e = rounded - (double)a[i],
-		       f = (double)b[i] - rounded;
+		elem_set_f64(t, &room, 0, c ? to_code(c, t, (double)a[i]) : (double)a[i]);
+		double rounded = elem_f64(t, &room, 0);
+		rounded = c ? (rounded - c->zero) * c->scale : rounded;
+		double e = rounded - (double)a[i], f = (double)b[i] - rounded;
 		of_output += e * e;
 		of_node += f * f;
 	}
@@ -520,14 +634,18 @@ static double output_part(const struct node_errors *x, uint32_t id, const struct
 	const struct value_copy *raw = &w->before[id];
 	double of_output = 0, of_node = 0;
 
-	enum dtype t = (enum dtype)w->b->value[w->source[id]]->info.type.dtype;
+	uint32_t at = codes_behind(w->b, w->source[id]);
+	enum dtype t = (enum dtype)w->b->value[at]->info.type.dtype;
 
 	if (v->producer == NO_NODE)
 		return 1;
 	if (t == DT_F16 || t == DT_BF16)
-		return rounding_part(t, exact, got);
+		return rounding_part(t, NULL, exact, got);
 	if (!held_has(raw) || tensor_count(&raw->t) != tensor_count(got))
-		return rounding_of(w->b, w->source[id]) ? (double)NAN : 0;
+		return rounding_of(w->b, w->source[id]) ? (double)NAN
+		       : w->codes[at] && T_BIT(t) & T_INTS
+			       ? rounding_part(t, w->codes[at], exact, got)
+			       : 0;
 	/* ONNX Runtime's quantizer drops a Relu or Clip, whose range the QuantizeLinear keeps to */
 	const struct node *n = w->a->node[v->producer];
 	bool above = is_op(n, "Relu") || is_op(n, "Clip");
@@ -1003,26 +1121,22 @@ static int overwrite(struct requantizing *r, const struct call *call, uint32_t k
 {
 	struct tensor *own = call->out[k], row = *own;
 	enum dtype t = tensor_dtype(own);
-	double scale = 1, zero = 0;
+	const struct codes *c = r->x->work->codes[call->step->node->out[k]];
+	bool is_float = T_BIT(t) & T_FLOATS_BF;
 	int64_t n = tensor_count(from);
 
 	row.layout = LAYOUT_ROW;
 	row.device = 0;
 	if (own->type.kind != V_TENSOR || tensor_count(own) != n ||
-	    (!(T_BIT(t) & T_FLOATS_BF) &&
-	     (!(T_BIT(t) & (T_BIT(DT_U8) | T_BIT(DT_I8))) ||
-	      !read_scale(r->x->work->b, call->step->node, &scale, &zero))) ||
+	    (!is_float && (!c || !(T_BIT(t) & T_INTS))) ||
 	    !tensor_bytes(t, &row.shape, LAYOUT_ROW, &row.bytes))
 		return -(int)E_OP_UNSUPPORTED;
 	row.data = mem_alloc(row.bytes + 1, MEM_STAGING);
 	if (!row.data)
 		return -(int)E_MEMORY;
-	double low = t == DT_U8 ? 0 : t == DT_I8 ? -128 : -INFINITY;
-	double high = t == DT_U8 ? 255 : t == DT_I8 ? 127 : INFINITY;
 	for (int64_t i = 0; i < n; i++) {
 		double v = (double)((const float *)from->data)[i];
-		v = isfinite(low) ? fmin(fmax(nearbyint(v / scale) + zero, low), high) : v;
-		elem_set_f64(t, row.data, i, v);
+		elem_set_f64(t, row.data, i, is_float ? v : to_code(c, t, v));
 	}
 	const struct tensor *in[] = {&row};
 	struct tensor *out[] = {own};
@@ -1063,7 +1177,7 @@ static void replace_step(struct observer *observer, const struct step *s, const 
 		}
 		r->err = value_fetch(r->rt, call, call->out[k], true, &r->now[id], r->x->c->d);
 		if (!r->err)
-			(void)to_floats(w->b, s->node, &r->now[id]);
+			(void)to_floats(w, s->node->out[k], &r->now[id]);
 	}
 }
 
@@ -1079,7 +1193,8 @@ static double changed_loss(struct requantizing *r, const struct tensor *const *o
 		if (!comparable(w, k, NULL) || !out[k] ||
 		    value_fetch(r->rt, &none, out[k], true, &v, NULL))
 			continue;
-		if (to_floats(w->b, NULL, &v) && tensor_count(&v.t) == tensor_count(&w->h.out[k].t)) {
+		if (to_floats(w, w->b->out[k], &v) &&
+		    tensor_count(&v.t) == tensor_count(&w->h.out[k].t)) {
 			sum += loss_of(&v.t, &w->h.out[k].t, r->x->metric, NULL);
 			n++;
 		}
@@ -1088,7 +1203,26 @@ static double changed_loss(struct requantizing *r, const struct tensor *const *o
 	return n ? sum / n : (double)NAN;
 }
 
-int node_errors_requantize(struct node_errors *x, const size_t *nodes, size_t n, double *loss)
+/* Adds the values that the nodes after this one give, or that what they give without a counterpart leads to. */
+static void choose_readers(struct requantizing *r, uint32_t id, int depth)
+{
+	const struct node_errors_work *w = r->x->work;
+	const struct value *v = w->a->value[id];
+
+	for (uint32_t i = 0; i < v->nusers && depth < MAX_STEPS_AFTER; i++) {
+		const struct node *n = w->a->node[v->users[i]];
+		for (uint32_t k = 0; k < n->nout; k++) {
+			if (n->out[k] == NO_VALUE)
+				continue;
+			r->chosen[n->out[k]] = true;
+			if (w->source[n->out[k]] == NO_VALUE)
+				choose_readers(r, n->out[k], depth + 1);
+		}
+	}
+}
+
+static int run_requantized(struct node_errors *x, const size_t *nodes, size_t n, bool readers,
+			   double *loss)
 {
 	struct node_errors_work *w = x->work;
 	struct requantizing r = {.observer = {.end = replace_step}, .x = x};
@@ -1097,8 +1231,13 @@ int node_errors_requantize(struct node_errors *x, const size_t *nodes, size_t n,
 	r.now = arena_new_n(&r.arena, struct value_copy, w->a->nvalues + 1);
 	r.chosen = arena_new_n(&r.arena, bool, w->a->nvalues + 1);
 	const struct tensor **out = arena_new_n(&r.arena, const struct tensor *, w->b->nout + 1);
-	for (size_t i = 0; i < n; i++)
-		r.chosen[x->node[nodes[i]].value] = true;
+	for (size_t i = 0; i < n; i++) {
+		const struct node_error *e = &x->node[nodes[i]];
+		r.chosen[e->value] = true;
+		if (readers && node_error_is_rounding(e) &&
+		    !is_float(w->b->value[w->source[e->value]]))
+			choose_readers(&r, e->value, 0);
+	}
 	int err = check_session_run(x->c, x->got, w->in, out, &r.observer);
 	err = err ? err : r.err;
 	if (!err)
@@ -1109,4 +1248,14 @@ int node_errors_requantize(struct node_errors *x, const size_t *nodes, size_t n,
 		value_free(&r.now[i]);
 	arena_free(&r.arena);
 	return err;
+}
+
+int node_errors_requantize(struct node_errors *x, const size_t *nodes, size_t n, double *loss)
+{
+	return run_requantized(x, nodes, n, false, loss);
+}
+
+int node_errors_exclude(struct node_errors *x, const size_t *nodes, size_t n, double *loss)
+{
+	return run_requantized(x, nodes, n, true, loss);
 }

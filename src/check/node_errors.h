@@ -40,6 +40,12 @@ struct node_error {
 	const char *scale; /* name of that quantization's scale; NULL if there is none */
 };
 
+/* Whether the error comes from the rounding of the value, which is undone only if the nodes that read it are not quantized either. */
+static inline bool node_error_is_rounding(const struct node_error *e)
+{
+	return e->input != NO_VALUE || e->output_part > 0.5;
+}
+
 struct node_errors {
 	struct check_context *c;
 	struct session *ref, *got;  /* open; the reference on the host */
@@ -87,5 +93,10 @@ int node_errors_undo(struct node_errors *x, const size_t *nodes, size_t n, doubl
  * put into the run; or another -code.
  */
 int node_errors_requantize(struct node_errors *x, const size_t *nodes, size_t n, double *loss);
+/*
+ * The same as if these nodes were not quantized: codes cannot hold the exact value of a node whose rounding is at fault, so that the
+ * nodes which read them are computed by the reference's as well.
+ */
+int node_errors_exclude(struct node_errors *x, const size_t *nodes, size_t n, double *loss);
 
 #endif

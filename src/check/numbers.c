@@ -8,9 +8,11 @@
 #include "base/str.h"
 #include "check/cause.h"
 #include "check/check.h"
+#include "check/prepare_inputs.h"
 #include "check/reference.h"
 #include "check/step_value.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -44,20 +46,40 @@ struct first_defects {
 	double largest; /* largest absolute value of all nodes */
 };
 
-/* A run with another number in each element of integers and bools that were generated. */
+/* A run with another number in each element of arbitrary integers and bools. */
 struct retry {
 	const char *said;	   /* the number, and the inputs; NULL if the run failed */
 	struct value_stats *stats; /* of each output */
+	const struct tensor **in;
+	struct trace *trace; /* NULL: not traced yet */
 };
 enum { RETRIES = 4 };
 
+/* With how many other inputs a model whose output is all zero, or does not move, runs before that counts as a fault. */
+enum { ZERO_TRIALS = 3, SAME_INTEGERS = 8, INDEPENDENT_TRIALS = 12 };
+
+/* A run with other inputs. A run that fails proves nothing: they may be none that the model takes. */
+struct trial {
+	bool made, ran;
+	struct value_stats *stats; /* of each output */
+};
+
+/* What is found out for one output is kept for the others: a model may have thousands of them. */
 struct numbers {
 	struct trace trace;
 	struct first_defects defects;
+	/* by value id of the traced graph: what made it NaN or infinite; whether that was looked for. NULL: for none yet */
+	const char **cause;
+	bool *sought;
+	struct trial zero[ZERO_TRIALS];
+	struct value_stats *inputs; /* NULL: not counted yet */
+	/* by value id of the session's graph: depends on elements of an input; of an arbitrary one. NULL: not known yet */
+	bool *varies, *doubtful;
 	/* runs the nodes of the file one by one; NULL if the model cannot be run so */
 	struct session *plain;
 	struct session *traced; /* the session that x->trace is of; NULL: no trace yet */
 	struct retry *retries; /* runs with other integers than were generated; NULL: not made yet */
+	struct trial larger;   /* with larger sizes, if sizes were guessed */
 };
 
 /* ---- tracing a run ---------------------------------------------------------------------------- */
@@ -128,24 +150,25 @@ static int trace_run(struct check_context *c, struct session *s, struct trace *t
 	return err ? err : t->err;
 }
 
+static bool has_numbers(const void *arg, uint32_t v)
+{
+	const struct trace *t = arg;
+
+	return t->seen[v] || t->g->value[v]->init;
+}
+
 /*
  * Returns the value whose record holds the numbers of v: v itself, or the value of which v is a view, as views have
  * no step. Returns NO_VALUE if no step has made the value.
  */
 static uint32_t value_with_numbers(struct trace *t, uint32_t v)
 {
-	for (int depth = 0; v != NO_VALUE && depth < 64; depth++) {
-		const struct value *x = t->g->value[v];
-		if (x->init)
-			record_value(t, v, x->init);
-		if (t->seen[v])
-			return v;
-		if (x->producer == NO_NODE)
-			return NO_VALUE;
-		const struct node *n = t->g->node[x->producer];
-		v = n->nin ? n->in[0] : NO_VALUE;
-	}
-	return NO_VALUE;
+	if (v == NO_VALUE)
+		return v;
+	v = follow_views(t->g, v, true, has_numbers, t);
+	if (t->g->value[v]->init)
+		record_value(t, v, t->g->value[v]->init);
+	return t->seen[v] ? v : NO_VALUE;
 }
 
 /* Tells whether a value's statistics show a defect. */
@@ -224,11 +247,44 @@ static void find_first_defects(struct trace *t, struct first_defects *w)
 
 /* ---- where a defect began ---------------------------------------------------------------------- */
 
+/* The largest number of the value's type; infinity if it is no float. */
+static double largest_number(const struct graph *g, uint32_t v)
+{
+	switch (is_float_value(g, v) ? (enum dtype)g->value[v]->info.type.dtype : DT_NONE) {
+	case DT_F16: return FP16_MAX;
+	case DT_F32: return FLT_MAX;
+	case DT_BF16: return 0x1.fep127;
+	case DT_F64: return DBL_MAX;
+	default: return INFINITY;
+	}
+}
+
+/*
+ * Whether the infinities of a value are -Inf where two masks of the lowest numbers were added, as one of lengths and one of causes. They are
+ * meant as those of a mask of -Inf are.
+ */
+static bool is_sum_of_masks(struct trace *t, uint32_t v)
+{
+	const struct value *x = t->g->value[v];
+	const struct node *n = x->producer == NO_NODE ? NULL : t->g->node[x->producer];
+	double most = largest_number(t->g, v);
+
+	if (!n || n->nin != 2 || !check_is(n, "Add"))
+		return false;
+	for (uint32_t i = 0; i < n->nin; i++) {
+		uint32_t from = n->in[i] == NO_VALUE ? NO_VALUE : value_with_numbers(t, n->in[i]);
+		const struct value_stats *s = from == NO_VALUE ? NULL : &t->stats[from];
+		if (!s || s->nan || s->inf || !(s->min <= -most / 2) || !(s->max < most / 2))
+			return false;
+	}
+	return true;
+}
+
 /*
  * Returns the earlier of the value `first` and the value at which the defect of the node's inputs began. Only inputs
- * with the defect count; *any tells whether there is one.
+ * with the defect count, and those that began as a sum of masks do only if `masks` is set; *any tells whether there is one.
  */
-static uint32_t earliest_beginning(struct trace *t, const struct node *n, defect *test,
+static uint32_t earliest_beginning(struct trace *t, const struct node *n, defect *test, bool masks,
 				   const uint32_t *began, const uint32_t *position, bool *any)
 {
 	uint32_t first = NO_VALUE;
@@ -240,7 +296,8 @@ static uint32_t earliest_beginning(struct trace *t, const struct node *n, defect
 			continue;
 		*any = true;
 		uint32_t from = began[v];
-		if (from != NO_VALUE && (first == NO_VALUE || position[from] < position[first]))
+		if (from != NO_VALUE && (masks || !is_sum_of_masks(t, from)) &&
+		    (first == NO_VALUE || position[from] < position[first]))
 			first = from;
 	}
 	return first;
@@ -252,25 +309,25 @@ static bool reads_mask(struct trace *t, const struct node *n)
 	for (uint32_t i = 0; i < n->nin; i++) {
 		uint32_t v = n->in[i] == NO_VALUE ? NO_VALUE : value_with_numbers(t, n->in[i]);
 		if (v != NO_VALUE && t->g->value[v]->init && has_inf(&t->stats[v]) &&
-		    infinities_are_meant(n, i, t->g->value[v]->init))
+		    infinities_are_meant(n, i, infinities_of(t->g->value[v]->init)))
 			return true;
 	}
 	return check_is(n, "ConstantOfShape");
 }
 
 /*
- * Returns the value at which the NaN or infinities of v, an output of n, began. Infinities of weights are masks by
- * design and begin nothing, but the node that turns them into NaN does.
+ * Returns the value at which the NaN or infinities of v, an output of n, began. Infinities of weights and of sums of masks are masks by
+ * design and begin no NaN, but the node that turns them into NaN does.
  */
 static uint32_t beginning_of_bad(struct trace *t, const struct node *n, uint32_t v,
 				 const uint32_t *position)
 {
 	bool any;
-	uint32_t first = earliest_beginning(t, n, has_nan, t->began, position, &any);
+	uint32_t first = earliest_beginning(t, n, has_nan, true, t->began, position, &any);
 
 	if (any)
 		return first;
-	first = earliest_beginning(t, n, has_inf, t->began, position, &any);
+	first = earliest_beginning(t, n, has_inf, !has_nan(&t->stats[v]), t->began, position, &any);
 	if (has_nan(&t->stats[v]))
 		return first == NO_VALUE ? v : first;
 	return any || reads_mask(t, n) ? first : v;
@@ -295,8 +352,8 @@ static void find_beginnings(struct trace *t)
 				t->began[v] = beginning_of_bad(t, n, v, position);
 			if (!all_zero(&t->stats[v]))
 				continue;
-			uint32_t first =
-				earliest_beginning(t, n, all_zero, t->began_zero, position, &any);
+			uint32_t first = earliest_beginning(t, n, all_zero, true, t->began_zero,
+							    position, &any);
 			t->began_zero[v] = any ? first : v;
 		}
 	}
@@ -318,6 +375,7 @@ static int trace_session(struct check_context *c, struct numbers *x, struct sess
 	find_first_defects(&x->trace, &x->defects);
 	find_beginnings(&x->trace);
 	x->traced = s;
+	x->cause = NULL;
 	return 0;
 }
 
@@ -365,20 +423,20 @@ static const char *value_name(const struct graph *g, uint32_t v)
 	return *g->value[v]->name ? g->value[v]->name : "without a name";
 }
 
-/* Keeps copies of what one step reads and writes, so that the cause can be read from the elements. */
+/* Keeps copies of what a step reads and writes, so that the cause can be read from the elements. */
 struct witness {
 	struct observer observer;
-	const struct runtime *rt;
-	const struct graph *g;
-	const struct node *node;
-	struct value_copy *in, *out; /* by position */
-	struct diag *d;
-	bool done;
+	struct numbers *x;
+	const bool *wanted;    /* by node id */
+	struct value_copy *in; /* by position: what the current step reads, which it may overwrite */
+	struct diag *quiet, *d; /* of the run; of the texts */
 };
 
 static bool is_witnessed(const struct witness *w, const struct step *s)
 {
-	return !w->done && s->node == w->node && !step_moves(w->rt, s) && step_of(w->g, s);
+	const struct trace *t = &w->x->trace;
+
+	return !step_moves(t->rt, s) && step_of(t->g, s) && w->wanted[s->node->id];
 }
 
 static void keep_inputs(struct observer *o, const struct step *s, const struct call *call)
@@ -387,57 +445,91 @@ static void keep_inputs(struct observer *o, const struct step *s, const struct c
 
 	for (uint32_t i = 0; is_witnessed(w, s) && i < s->nin; i++)
 		if (call->in[i])
-			(void)value_fetch(w->rt, call, call->in[i], true, &w->in[i], w->d);
+			(void)value_fetch(w->x->trace.rt, call, call->in[i], true, &w->in[i],
+					  w->quiet);
 }
 
-static void keep_outputs(struct observer *o, const struct step *s, const struct call *call)
+static void find_step_cause(struct observer *o, const struct step *s, const struct call *call)
 {
 	struct witness *w = (struct witness *)o;
+	const struct trace *t = &w->x->trace;
+	const struct node *n = s->node;
+	struct arena a = {0};
 
 	if (!is_witnessed(w, s))
 		return;
-	for (uint32_t i = 0; i < s->nout; i++)
-		if (call->out[i])
-			(void)value_fetch(w->rt, call, call->out[i], true, &w->out[i], w->d);
-	w->done = true;
+	const struct tensor **in = arena_new_n(&a, const struct tensor *, n->nin + 1);
+	for (uint32_t i = 0; i < n->nin; i++) {
+		const struct value *v = n->in[i] == NO_VALUE ? NULL : t->g->value[n->in[i]];
+		in[i] = v && v->init ? v->init : w->in[i].t.data ? &w->in[i].t : NULL;
+	}
+	for (uint32_t i = 0; i < s->nout; i++) {
+		struct value_copy out = {0};
+		if (n->out[i] == NO_VALUE || !w->x->sought[n->out[i]] || !call->out[i] ||
+		    value_fetch(t->rt, call, call->out[i], true, &out, w->quiet))
+			continue;
+		if (out.t.data && !w->x->cause[n->out[i]])
+			w->x->cause[n->out[i]] = cause_of_bad_value(w->d, t->g, n, in, &out.t);
+		value_free(&out);
+	}
+	for (uint32_t i = 0; i < n->nin + n->ncap; i++)
+		value_free(&w->in[i]);
+	arena_free(&a);
 }
 
-/*
- * Runs the traced session again and returns what made value `out` of node n NaN or infinite, judged by the elements
- * that n read. Returns NULL if that cannot be told.
- */
-static const char *find_cause(struct numbers *x, const struct node *n, uint32_t out)
+static void seek_cause(struct numbers *x, bool *wanted, uint32_t v)
+{
+	const struct node *n = maker(x->trace.g, v);
+
+	x->sought[v] = true;
+	if (n)
+		wanted[n->id] = true;
+}
+
+/* Runs the traced session again and finds what made value `out`, and each value at which NaN or infinities began, so. */
+static void find_causes(struct numbers *x, uint32_t out)
 {
 	struct trace *t = &x->trace;
 	struct check_context *c = t->c;
 	struct diag quiet = {0}, *all = c->d;
-	const char *text = NULL;
 	const struct tensor **result = arena_new_n(&c->arena, const struct tensor *, t->g->nout + 1);
-	const struct tensor **in = arena_new_n(&c->arena, const struct tensor *, n->nin + 1);
-	struct witness w = {.observer = {.begin = keep_inputs, .end = keep_outputs},
-			    .rt = t->rt,
-			    .g = t->g,
-			    .node = n,
-			    .in = arena_new_n(&c->arena, struct value_copy, n->nin + n->ncap + 1),
-			    .out = arena_new_n(&c->arena, struct value_copy, n->nout + 1),
-			    .d = &quiet};
+	bool *wanted = arena_new_n(&c->arena, bool, t->g->nnodes + 1);
+	uint32_t most = 0;
 
+	x->cause = arena_new_n(&c->arena, const char *, t->g->nvalues + 1);
+	x->sought = arena_new_n(&c->arena, bool, t->g->nvalues + 1);
+	seek_cause(x, wanted, out);
+	for (uint32_t v = 0; v < t->g->nvalues; v++) {
+		const struct node *n = t->began[v] == v ? maker(t->g, v) : NULL;
+		const struct node *named = n ? check_file_node(t->g, n) : NULL;
+		if (n)
+			seek_cause(x, wanted, v);
+		if (named && named != n && named->nout && named->out[0] != NO_VALUE)
+			seek_cause(x, wanted, named->out[0]);
+	}
+	for (uint32_t i = 0; i < t->g->nnodes; i++)
+		if (wanted[i] && t->g->node[i]->nin + t->g->node[i]->ncap > most)
+			most = t->g->node[i]->nin + t->g->node[i]->ncap;
+	struct witness w = {.observer = {.begin = keep_inputs, .end = find_step_cause},
+			    .x = x,
+			    .wanted = wanted,
+			    .in = arena_new_n(&c->arena, struct value_copy, (size_t)most + 1),
+			    .quiet = &quiet,
+			    .d = all};
 	c->d = &quiet;
 	(void)check_session_run(c, x->traced, c->in, result, &w.observer);
 	c->d = all;
-	for (uint32_t i = 0; i < n->nin; i++) {
-		const struct value *v = n->in[i] == NO_VALUE ? NULL : t->g->value[n->in[i]];
-		in[i] = v && v->init ? v->init : w.in[i].t.data ? &w.in[i].t : NULL;
-	}
-	for (uint32_t i = 0; w.done && i < n->nout && !text; i++)
-		if (n->out[i] == out && w.out[i].t.data)
-			text = cause_of_bad_value(c->d, t->g, n, in, &w.out[i].t);
-	for (uint32_t i = 0; i < n->nin + n->ncap; i++)
+	for (uint32_t i = 0; i < most; i++)
 		value_free(&w.in[i]);
-	for (uint32_t i = 0; i < n->nout; i++)
-		value_free(&w.out[i]);
 	diag_free(&quiet);
-	return text;
+}
+
+/* Returns what made value `out` NaN or infinite, judged by the elements that its node read. Returns NULL if that cannot be told. */
+static const char *find_cause(struct numbers *x, uint32_t out)
+{
+	if (!x->cause || !x->sought[out])
+		find_causes(x, out);
+	return x->cause[out];
 }
 
 enum { MAX_ROWS = 16 };
@@ -463,7 +555,7 @@ static size_t add_node_rows(struct numbers *x, const struct node *n, uint32_t ou
 	rows[k++] = (struct diag_row){"its output", fmt(d, "'%s' %s", value_name(t->g, out),
 							value_say(d, &t->stats[out]))};
 	bool bad = has_nan(&t->stats[out]) || has_inf(&t->stats[out]);
-	const char *why = bad ? find_cause(x, n, out) : NULL;
+	const char *why = bad ? find_cause(x, out) : NULL;
 	if (why)
 		rows[k++] = (struct diag_row){"cause", why};
 	return k;
@@ -478,16 +570,19 @@ static const char *output_slot(struct check_context *c, uint32_t k, const struct
 }
 
 /* Describes the first of the model's inputs that has the defect itself. Returns NULL if none has. */
-static const char *defective_input(struct check_context *c, defect *test)
+static const char *defective_input(struct check_context *c, struct numbers *x, defect *test)
 {
 	const struct graph *g = session_model(c->session)->graph;
 
-	for (uint32_t i = 0; i < g->nin; i++) {
-		struct value_stats s = value_stats(c->in[i]);
-		if (test(&s))
-			return fmt(c->d, "input '%s' %s", g->value[g->in[i]]->name,
-				   value_say(c->d, &s));
+	if (!x->inputs) {
+		x->inputs = arena_new_n(&c->arena, struct value_stats, g->nin + 1);
+		for (uint32_t i = 0; i < g->nin; i++)
+			x->inputs[i] = value_stats(c->in[i]);
 	}
+	for (uint32_t i = 0; i < g->nin; i++)
+		if (test(&x->inputs[i]))
+			return fmt(c->d, "input '%s' %s", g->value[g->in[i]]->name,
+				   value_say(c->d, &x->inputs[i]));
 	return NULL;
 }
 
@@ -532,38 +627,66 @@ static struct tensor *filled_input(struct check_context *c, const struct tensor 
 	return x;
 }
 
-/* Runs the model with `number` in each element of generated integers and bools; if `counting`, the next input has the next number. */
+/* Whether input i holds integers or bools of which nobody knows that the model takes them. */
+static bool is_arbitrary(const struct check_context *c, uint32_t i)
+{
+	return c->inputs && i < input_count(c->inputs) && input_info(c->inputs, i)->arbitrary &&
+	       c->in[i]->type.kind == V_TENSOR &&
+	       (T_BIT(tensor_dtype(c->in[i])) & (T_INTS | T_BIT(DT_BOOL)));
+}
+
+/* Runs the model with `number` in each element of arbitrary integers and bools; if `counting`, the next input has the next number. */
 static void retry_run(struct check_context *c, int number, bool counting, struct retry *r)
 {
 	const struct graph *g = session_model(c->session)->graph;
-	const struct tensor **in = arena_new_n(&c->arena, const struct tensor *, g->nin + 1);
 	const struct tensor **out = arena_new_n(&c->arena, const struct tensor *, g->nout + 1);
 	struct check_names list = {&c->arena, NULL, 0};
 
+	r->in = arena_new_n(&c->arena, const struct tensor *, g->nin + 1);
 	for (uint32_t i = 0; i < g->nin; i++) {
 		const struct tensor *t = c->in[i];
-		bool counts = c->inputs && i < input_count(c->inputs) &&
-			      input_info(c->inputs, i)->made_up && t->type.kind == V_TENSOR &&
-			      (T_BIT(tensor_dtype(t)) & (T_INTS | T_BIT(DT_BOOL)));
-		in[i] = counts ? filled_input(c, t, number + (counting ? (int64_t)list.n : 0)) : t;
-		if (counts)
+		bool other = is_arbitrary(c, i);
+		r->in[i] = other ? filled_input(c, t, number + (counting ? (int64_t)list.n : 0)) : t;
+		if (other)
 			check_name_add(&list, input_info(c->inputs, i)->name);
 	}
-	if (!list.n || !check_try_run(c, c->session, in, out, NULL))
+	if (!list.n || !check_try_run(c, c->session, r->in, out, NULL))
 		return;
-	r->said = fmt(c->d, "with %s in %s, which were generated",
-		      counting ? "0, 1, 2, ..." : fmt(c->d, "%d", number), check_name_list(&list));
+	r->said = fmt(c->d, "with %s in %s, which %s generated",
+		      counting ? "0, 1, 2, ..." : fmt(c->d, "%d", number), check_name_list(&list),
+		      list.n > 1 ? "were" : "was");
 	for (uint32_t k = 0; k < g->nout; k++)
 		if (out[k])
 			r->stats[k] = value_stats(out[k]);
 }
 
 /*
- * Whether output k has no such defect when all integers and bools that were generated are another number: then it may be those that this model
- * does not take. *said names these inputs and the number.
+ * Whether the value that began the defect is finite in the retry. If it is not, the other integers only hide it: they may be a mask, and
+ * zeros leave nothing of what it masks.
+ */
+static bool begins_nothing(struct check_context *c, struct numbers *x, struct retry *r, uint32_t first)
+{
+	struct diag quiet = {0}, *all = c->d;
+	int err = 0;
+
+	if (first == NO_VALUE)
+		return true;
+	if (!r->trace || r->trace->g != x->trace.g) {
+		r->trace = arena_new(&c->arena, struct trace);
+		c->d = &quiet;
+		err = trace_run(c, x->traced, r->trace, r->in);
+		c->d = all;
+		diag_free(&quiet);
+	}
+	return err || !r->trace->seen[first] || !has_nan_or_inf(&r->trace->stats[first]);
+}
+
+/*
+ * Whether output k has no such defect, and value `first` does not begin it, when all arbitrary integers and bools are another number: then it
+ * may be those that this model does not take. *said names these inputs and the number.
  */
 static bool blames_generated(struct check_context *c, struct numbers *x, uint32_t k, defect *test,
-			     const char **said)
+			     uint32_t first, const char **said)
 {
 	/* the last run counts the inputs, as a slice from 1 to 1 is empty */
 	static const int8_t numbers[RETRIES] = {1, 0, 2, 0};
@@ -577,9 +700,21 @@ static bool blames_generated(struct check_context *c, struct numbers *x, uint32_
 		}
 	}
 	for (int i = 0; i < RETRIES; i++) {
-		const struct retry *r = &x->retries[i];
+		struct retry *r = &x->retries[i];
 		*said = r->said;
-		if (r->said && r->stats[k].count && !test(&r->stats[k]))
+		if (r->said && r->stats[k].count && !test(&r->stats[k]) &&
+		    begins_nothing(c, x, r, first))
+			return true;
+	}
+	return false;
+}
+
+/* Whether a weight that the node reads has NaN: then it is to blame for the node's NaN, which check/nan_weights.c says. */
+static bool reads_nan_weight(struct trace *t, const struct node *n)
+{
+	for (uint32_t i = 0; i < n->nin; i++) {
+		uint32_t v = value_with_numbers(t, n->in[i]);
+		if (v != NO_VALUE && t->g->value[v]->init && has_nan(&t->stats[v]))
 			return true;
 	}
 	return false;
@@ -590,7 +725,7 @@ static int report_nan(struct check_context *c, struct numbers *x, uint32_t k,
 {
 	struct diag_row rows[MAX_ROWS];
 	size_t n = 0;
-	const char *input = defective_input(c, s->nan ? has_nan : has_inf);
+	const char *input = defective_input(c, x, s->nan ? has_nan : has_inf);
 	int err = trace_defect(c, x, k, s->nan ? has_nan : has_nan_or_inf);
 
 	if (err)
@@ -600,7 +735,7 @@ static int report_nan(struct check_context *c, struct numbers *x, uint32_t k,
 	uint32_t first = v == NO_VALUE || input ? NO_VALUE : t->began[v];
 	const struct node *node = maker(t->g, first);
 	/* a Cast that --precision added is no node of the file: the node before it made too large a number */
-	const struct node *named = node ? check_file_node(c, t->g, node) : NULL;
+	const struct node *named = node ? check_file_node(t->g, node) : NULL;
 	if (named && named != node && named->nout) {
 		node = named;
 		first = named->out[0];
@@ -616,13 +751,16 @@ static int report_nan(struct check_context *c, struct numbers *x, uint32_t k,
 							   t->body->from->name, t->body->from->op)};
 	bool mask = !s->nan && !node && !input;
 	const char *other = NULL;
-	bool generated = !mask && !input &&
-			 blames_generated(c, x, k, s->nan ? has_nan : has_nan_or_inf, &other);
-	if (generated)
+	bool generated = !mask && !input && !(node && reads_nan_weight(t, node)) &&
+			 blames_generated(c, x, k, s->nan ? has_nan : has_nan_or_inf, first, &other);
+	if (generated) {
 		rows[n++] = (struct diag_row){"finite", other};
-	if (generated)
 		rows[n++] = (struct diag_row){
 			"try", "--input, or --random NAME=LO..HI, with numbers that the model is for"};
+		if (!c->inputs_to_blame)
+			c->inputs_to_blame = arena_new_n(&c->arena, bool, (size_t)c->nout + 1);
+		c->inputs_to_blame[k] = true;
+	}
 	const struct finding f = {
 		.code = E_OUT_NAN,
 		.severity = mask	? SEV_NOTE
@@ -644,29 +782,47 @@ static int report_nan(struct check_context *c, struct numbers *x, uint32_t k,
 	return 0;
 }
 
+/* Marks the values that depend on elements of inputs, and not only on their shapes; if `arbitrary`, on those of arbitrary inputs. */
+static bool *mark_varying(struct check_context *c, bool arbitrary)
+{
+	const struct graph *g = session_model(c->session)->graph;
+	bool *varies = arena_new_n(&c->arena, bool, g->nvalues + 1);
+
+	for (uint32_t i = 0; i < g->nin; i++)
+		varies[g->in[i]] = !arbitrary || is_arbitrary(c, i);
+	for (uint32_t p = 0; p < g->norder; p++) {
+		const struct node *n = g->node[g->order[p]];
+		bool any = false;
+		for (uint32_t i = 0; i < n->nin + n->ncap; i++)
+			any |= n->in[i] != NO_VALUE && varies[n->in[i]];
+		for (uint32_t i = 0; any && i < n->nout; i++)
+			if (n->out[i] != NO_VALUE && !check_is(n, "Shape") && !check_is(n, "Size"))
+				varies[n->out[i]] = true;
+	}
+	return varies;
+}
+
 /*
  * Whether output k depends on the elements of no input, but at most on their shapes: such an output is a constant by
  * design, like an initial state of zeros.
  */
-static bool is_constant_output(struct check_context *c, uint32_t k)
+static bool is_constant_output(struct check_context *c, struct numbers *x, uint32_t k)
+{
+	x->varies = x->varies ? x->varies : mark_varying(c, false);
+	return !x->varies[session_model(c->session)->graph->out[k]];
+}
+
+/* Names the arbitrary integers and bools if output k depends on one of them, or returns NULL. */
+static const char *arbitrary_inputs(struct check_context *c, struct numbers *x, uint32_t k)
 {
 	const struct graph *g = session_model(c->session)->graph;
-	bool *used = arena_new_n(&c->arena, bool, g->nvalues + 1);
+	struct check_names list = {&c->arena, NULL, 0};
 
-	used[g->out[k]] = true;
-	for (uint32_t p = g->norder; p-- > 0;) {
-		const struct node *n = g->node[g->order[p]];
-		bool any = false;
-		for (uint32_t i = 0; i < n->nout; i++)
-			any |= n->out[i] != NO_VALUE && used[n->out[i]];
-		for (uint32_t i = 0; any && i < n->nin + n->ncap; i++)
-			if (n->in[i] != NO_VALUE && !check_is(n, "Shape") && !check_is(n, "Size"))
-				used[n->in[i]] = true;
-	}
-	for (uint32_t i = 0; i < g->nin; i++)
-		if (used[g->in[i]])
-			return false;
-	return true;
+	x->doubtful = x->doubtful ? x->doubtful : mark_varying(c, true);
+	for (uint32_t i = 0; i < g->nin && x->doubtful[g->out[k]]; i++)
+		if (is_arbitrary(c, i))
+			check_name_add(&list, input_info(c->inputs, i)->name);
+	return list.n ? check_name_list(&list) : NULL;
 }
 
 /*
@@ -690,15 +846,12 @@ static struct tensor *other_input(struct check_context *c, const struct tensor *
 	return x->bytes && memcmp(x->data, t->data, x->bytes) ? x : NULL;
 }
 
-/* With how many other inputs a model whose output is all zero, or does not move, runs before that counts as a fault. */
-enum { ZERO_TRIALS = 3, SAME_INTEGERS = 8, INDEPENDENT_TRIALS = 12 };
-
 /*
  * Returns another input of the same shape: pseudo-random floats of both signs, wider in each of four trials so that thresholds
  * near the range of t are passed; integers, whose range the model decides, are drawn from the elements of t, and from trial SAME_INTEGERS
  * on from all of its range, but no wider, as they may be sizes of what the model allocates. Returns NULL if that does not change the tensor.
  */
-static const struct tensor *trial_input(struct check_context *c, const struct tensor *t, int trial)
+static const struct tensor *trial_input(const struct tensor *t, int trial, struct arena *a)
 {
 	static const double factor[] = {1, 3, 10, 100};
 
@@ -708,7 +861,7 @@ static const struct tensor *trial_input(struct check_context *c, const struct te
 	bool real = T_BIT(type) & T_FLOATS_BF;
 	struct value_stats s = value_stats(t);
 	double range = fmax(1, fmax(fabs(s.min), fabs(s.max))) * (real ? factor[trial % 4] : 1);
-	struct tensor *x = tensor_copy(&c->arena, t);
+	struct tensor *x = tensor_copy(a, t);
 	uint64_t state = (uint64_t)(trial + 1);
 	int64_t n = tensor_count(t);
 	for (int64_t i = 0; i < n; i++) {
@@ -725,36 +878,73 @@ static const struct tensor *trial_input(struct check_context *c, const struct te
 	return x->bytes && memcmp(x->data, t->data, x->bytes) ? x : NULL;
 }
 
-/* Sets the inputs of a trial. Returns whether one differs from the given one. */
-static bool trial_inputs(struct check_context *c, uint32_t n, int trial, const struct tensor **in)
+/* Sets the inputs of a trial, in the arena. Returns whether one differs from the given one. */
+static bool trial_inputs(struct check_context *c, uint32_t n, int trial, const struct tensor **in,
+			 struct arena *a)
 {
 	bool other = false;
 
 	for (uint32_t i = 0; i < n; i++) {
-		const struct tensor *t = trial_input(c, c->in[i], trial);
+		const struct tensor *t = trial_input(c->in[i], trial, a);
 		in[i] = t ? t : c->in[i];
 		other |= t != NULL;
 	}
 	return other;
 }
 
-/* Whether output k is all zero for other inputs as well. Adds to *tried the number of runs that show it. */
-static bool stays_zero(struct check_context *c, uint32_t k, int *tried)
+/* Runs the model with these inputs, or not if they are NULL. */
+static void run_trial(struct check_context *c, struct trial *t, const struct tensor *const *in)
 {
 	const struct graph *g = session_model(c->session)->graph;
-	const struct tensor **in = arena_new_n(&c->arena, const struct tensor *, g->nin + 1);
 	const struct tensor **out = arena_new_n(&c->arena, const struct tensor *, g->nout + 1);
+
+	t->made = true;
+	t->stats = arena_new_n(&c->arena, struct value_stats, g->nout + 1);
+	t->ran = in && check_try_run(c, c->session, in, out, NULL);
+	for (uint32_t k = 0; k < g->nout && t->ran; k++)
+		if (out[k])
+			t->stats[k] = value_stats(out[k]);
+}
+
+static void run_zero_trial(struct check_context *c, struct trial *t, int number)
+{
+	const struct graph *g = session_model(c->session)->graph;
+	struct arena a = {0};
+	const struct tensor **in = arena_new_n(&a, const struct tensor *, g->nin + 1);
+
+	run_trial(c, t, trial_inputs(c, g->nin, number, in, &a) ? in : NULL);
+	arena_free(&a);
+}
+
+/* Whether output k is all zero for other inputs as well. Adds to *tried the number of runs that show it. */
+static bool stays_zero(struct check_context *c, struct numbers *x, uint32_t k, int *tried)
+{
 	bool zero = true;
 
-	for (int trial = 0; trial < ZERO_TRIALS && zero; trial++) {
-		bool other = trial_inputs(c, g->nin, trial, in);
-		/* a run that fails proves nothing: the other inputs may be none that the model takes */
-		bool ran = other && check_try_run(c, c->session, in, out, NULL) && out[k];
-		struct value_stats s = ran ? value_stats(out[k]) : (struct value_stats){0};
-		zero = !ran || !s.count || all_zero(&s);
-		*tried += ran;
+	for (int i = 0; i < ZERO_TRIALS && zero; i++) {
+		struct trial *t = &x->zero[i];
+		if (!t->made)
+			run_zero_trial(c, t, i);
+		zero = !t->ran || !t->stats[k].count || all_zero(&t->stats[k]);
+		*tried += t->ran;
 	}
 	return zero;
+}
+
+/*
+ * Whether output k may be all zero because sizes were guessed: a length of 1 may leave nothing but padding, and a batch of 1 nothing of a
+ * difference from its mean.
+ */
+static bool is_zero_of_guessed_sizes(struct check_context *c, struct numbers *x, uint32_t k)
+{
+	if (!c->sizes_guessed || c->lengths_guessed)
+		return c->lengths_guessed;
+	if (!x->larger.made) {
+		struct input_set *in = generate_larger_inputs(c);
+		run_trial(c, &x->larger, in ? input_tensors(in) : NULL);
+		input_free(in);
+	}
+	return !x->larger.ran || !all_zero(&x->larger.stats[k]);
 }
 
 static int report_zero(struct check_context *c, struct numbers *x, uint32_t k,
@@ -762,13 +952,13 @@ static int report_zero(struct check_context *c, struct numbers *x, uint32_t k,
 {
 	struct diag_row rows[MAX_ROWS];
 	size_t n = 0;
-	const char *input = defective_input(c, all_zero);
+	const char *input = defective_input(c, x, all_zero);
 	const char *count = str_all(&c->d->arena, (uint64_t)s->count, "element");
 	int tried = 0;
 
-	if (is_constant_output(c, k))
+	if (is_constant_output(c, x, k))
 		return 0;
-	if (!stays_zero(c, k, &tried)) {
+	if (!stays_zero(c, x, k, &tried)) {
 		NOTE(c->d, E_OUT_ZERO, .slot = output_slot(c, k, c->out[k]),
 		     .message = fmt(c->d, "%s 0 for these inputs, but not for others%s", count,
 				    input ? "; an input is all 0 as well" : ""));
@@ -785,14 +975,19 @@ static int report_zero(struct check_context *c, struct numbers *x, uint32_t k,
 		rows[n++] = (struct diag_row){"already", input};
 	if (node)
 		n += add_node_rows(x, node, first, rows + n);
+	const char *arbitrary = arbitrary_inputs(c, x, k);
+	bool by_sizes = is_zero_of_guessed_sizes(c, x, k);
 	rows[n++] = (struct diag_row){
 		"try",
-		c->sizes_guessed
-			? "--dim NAME=N, as sizes of free dimensions were guessed, or --input"
+		by_sizes ? "--dim NAME=N, as sizes of free dimensions were guessed, or --input"
+		: arbitrary
+			? fmt(c->d,
+			      "--random NAME=LO..HI, as integers were generated for %s, or --input",
+			      arbitrary)
 			: "--compare with another device or --optimize none, if this node's output should not be 0"};
-	/* a length of 1 that was guessed may leave nothing but padding */
+	/* generated integers may be none that the model is for */
 	struct finding f = {.code = E_OUT_ZERO,
-			    .severity = c->sizes_guessed ? SEV_WARNING : SEV_ERROR,
+			    .severity = by_sizes || arbitrary ? SEV_WARNING : SEV_ERROR,
 			    .slot = output_slot(c, k, c->out[k]),
 			    .node = node ? node->origin->name : NULL,
 			    .op = node ? node->origin->op : NULL,
@@ -941,22 +1136,23 @@ static int try_wider(struct check_context *c, struct session *s, bool *blind)
 	const struct tensor **out = arena_new_n(&c->arena, const struct tensor *, g->nout + 1);
 	uint64_t *first = arena_new_n(&c->arena, uint64_t, g->nout + 1);
 	int tried = 0;
-	bool ran = check_try_run(c, s, c->in, out, NULL);
+	bool runs = check_try_run(c, s, c->in, out, NULL);
 
-	for (uint32_t k = 0; k < g->nout && ran; k++)
+	for (uint32_t k = 0; k < g->nout && runs; k++)
 		first[k] = output_hash(out[k]);
-	for (int trial = 0; ran && trial < INDEPENDENT_TRIALS; trial++) {
+	for (int trial = 0; runs && trial < INDEPENDENT_TRIALS; trial++) {
+		struct arena a = {0};
 		bool left = false;
 		for (uint32_t k = 0; k < g->nout; k++)
 			left |= blind[k];
 		/* a run that fails or gives NaN proves nothing: these inputs may be none that the model takes */
-		if (!left || !trial_inputs(c, g->nin, trial, in) ||
-		    !check_try_run(c, s, in, out, NULL))
-			continue;
-		tried++;
-		for (uint32_t k = 0; k < g->nout; k++)
+		bool ran = left && trial_inputs(c, g->nin, trial, in, &a) &&
+			   check_try_run(c, s, in, out, NULL);
+		tried += ran;
+		for (uint32_t k = 0; k < g->nout && ran; k++)
 			blind[k] &= !out[k] || output_hash(out[k]) == first[k] ||
 				    value_stats(out[k]).nan;
+		arena_free(&a);
 	}
 	return tried;
 }

@@ -64,6 +64,7 @@ struct pair_work {
 	uint32_t *last; /* position of the value's last use */
 	bool *exact;	/* the tested session's value equals the reference's to the bit */
 	double *rel;	/* relative distance of the tested session's value from the reference's */
+	bool *steps; /* the same, for differences of quantized elements by 1, which do not count for rel */
 	bool *compared; /* `rel` is known: the value, or one whose bytes it shares, was compared with the reference's */
 	struct distance *distance; /* the same with all details */
 	bool again; /* set while a step is repeated, so that steps of its bodies are not compared */
@@ -131,6 +132,7 @@ static void copy_closeness(struct pair_work *w, uint32_t to, uint32_t from)
 {
 	w->exact[to] = w->exact[from];
 	w->rel[to] = w->rel[from];
+	w->steps[to] = w->steps[from];
 	w->compared[to] = w->compared[from];
 }
 
@@ -158,17 +160,13 @@ static uint32_t ref_of(const struct runner *r, uint32_t id)
 	return id == NO_VALUE || r == &r->w->got ? id : r->other[id];
 }
 
-/*
- * Runs a node of the runner's graph on the reference's inputs. Returns its first output, which lives in the arena, or NULL if an
- * input is not known.
- */
-static const struct tensor *evaluate_on_refs(const struct runner *r, const struct node *n,
-					     struct arena *a)
+/* Returns the reference's tensors of a node's inputs, in the arena; NULL if one is not known. */
+static const struct tensor *const *inputs_of_refs(const struct runner *r, const struct node *n,
+						  struct arena *a)
 {
 	const struct pair_work *w = r->w;
 	struct tensor *in = arena_new_n(a, struct tensor, n->nin + 1);
 	const struct tensor **of = arena_new_n(a, const struct tensor *, n->nin + 1);
-	struct tensor **out = arena_new_n(a, struct tensor *, n->nout + 1);
 
 	for (uint32_t i = 0; i < n->nin; i++) {
 		uint32_t id = ref_of(r, n->in[i]);
@@ -180,25 +178,53 @@ static const struct tensor *evaluate_on_refs(const struct runner *r, const struc
 		in[i] = ref_tensor(w, id, NULL);
 		of[i] = &in[i];
 	}
-	return eval_node(host_backend(), r->g, n, of, out, a, NULL) ? NULL : out[0];
+	return of;
+}
+
+/* The shape of a view of the reference's value; rank -1 if it cannot be told. The elements are those that are there already. */
+static struct shape shape_of_view(const struct runner *r, const struct node *n)
+{
+	struct shape s = {.rank = -1};
+	struct arena a = {0};
+	enum dtype t;
+	const struct tensor *const *in = inputs_of_refs(r, n, &a);
+
+	if (in && !eval_shape(r->g, n, in, &t, &s))
+		s.rank = -1;
+	arena_free(&a);
+	return s;
 }
 
 static void share_ref(struct runner *r, const struct node *n, uint32_t to, uint32_t from)
 {
 	struct pair_work *w = r->w;
 	const struct shape *s = &r->g->value[n->out[0]]->info.shape;
-	struct arena a = {0};
 
 	release_ref(w, to);
-	w->shape[to] = *s;
-	if (!shape_known(s)) {
-		const struct tensor *view = evaluate_on_refs(r, n, &a);
-		w->shape[to] = view ? view->shape : (struct shape){.rank = -1};
-	}
+	w->shape[to] = shape_known(s) ? *s : shape_of_view(r, n);
 	w->refs[to] = w->refs[from];
 	w->refs[to]->uses++;
 	copy_closeness(w, to, from);
-	arena_free(&a);
+}
+
+/*
+ * Runs a node of the runner's graph on the reference's inputs. Returns its output, which lives in the arena; NULL if an input is not
+ * known, or if the output is larger than --memory-limit lets values be.
+ */
+static const struct tensor *evaluate_on_refs(const struct runner *r, const struct node *n,
+					     struct arena *a)
+{
+	const size_t limit = r->rt->host_limit;
+	struct tensor *out[1];
+	struct shape s;
+	enum dtype t;
+	size_t bytes;
+	const struct tensor *const *in = inputs_of_refs(r, n, a);
+
+	if (!in || n->nout != 1 || !eval_shape(r->g, n, in, &t, &s) ||
+	    !tensor_bytes(t, &s, LAYOUT_ROW, &bytes) || (limit && bytes > limit))
+		return NULL;
+	return eval_node(host_backend(), r->g, n, in, out, a, NULL) ? NULL : out[0];
 }
 
 /*
@@ -387,7 +413,9 @@ void input_error_add(struct input_error *e, double rel, bool seen, const char *n
 
 const char *input_error_say(struct diag *d, const struct input_error *e)
 {
-	const char *agree = e->most > 0 ? fmt(d, "agree within %.2g", e->most) : "agree to the bit";
+	const char *agree = e->most > 0 ? fmt(d, "agree within %.2g", e->most)
+			    : e->steps	? "agree but for steps of 1 of quantized elements"
+					: "agree to the bit";
 	const char *unseen = e->unseen > 1 ? fmt(d, "'%s' and %s", e->name,
 						 str_many(&d->arena, e->unseen - 1, "other"))
 					   : fmt(d, "'%s'", e->name);
@@ -408,7 +436,7 @@ static struct pair_node *add_node(struct pair_work *w, const struct node *n)
 		w->cap = w->cap ? 2 * w->cap : 64;
 		p->nodes = arena_grow(&w->c->arena, p->nodes, p->n, w->cap, sizeof(*p->nodes));
 	}
-	const struct node *named = check_file_node(w->c, w->got.g, n);
+	const struct node *named = check_file_node(w->got.g, n);
 	p->nodes[p->n] = (struct pair_node){
 		.node = n, .origin = named ? named->origin : n->origin, .value = NO_VALUE};
 	return &p->nodes[p->n++];
@@ -417,14 +445,7 @@ static struct pair_node *add_node(struct pair_work *w, const struct node *n)
 /* Returns the value of which views alone make value `id`; `id` itself if no view makes it. */
 static const struct value *root_of_views(const struct graph *g, uint32_t id)
 {
-	for (int depth = 0; depth < 64; depth++) {
-		uint32_t p = g->value[id]->producer;
-		const struct node *n = p == NO_NODE ? NULL : g->node[p];
-		if (!n || !n->op || !(n->op->flags & OP_VIEW) || !n->nin || n->in[0] == NO_VALUE)
-			break;
-		id = n->in[0];
-	}
-	return g->value[id];
+	return g->value[follow_views(g, id, false, NULL, NULL)];
 }
 
 /* Whether the value is an input of the model or a constant, or a view of one that is the same view in the reference. */
@@ -444,9 +465,11 @@ static struct input_error input_error_of(const struct pair_work *w, const struct
 
 	for (uint32_t i = 0; i < n->nin + n->ncap; i++) {
 		uint32_t id = n->in[i];
-		if (id != NO_VALUE)
-			input_error_add(&e, w->rel[id], w->compared[id] || is_given(w, id),
-					w->got.g->value[id]->name);
+		if (id == NO_VALUE)
+			continue;
+		input_error_add(&e, w->rel[id], w->compared[id] || is_given(w, id),
+				w->got.g->value[id]->name);
+		e.steps |= w->steps[id];
 	}
 	return e;
 }
@@ -474,6 +497,7 @@ static void set_distance(struct pair_work *w, uint32_t id, const struct distance
 {
 	w->exact[id] = d->exact;
 	w->rel[id] = d->known ? distance_rank(d) : 0;
+	w->steps[id] = d->known && d->steps;
 	w->compared[id] = d->known;
 	w->distance[id] = *d;
 }
@@ -585,6 +609,7 @@ static int compare_output(struct pair_work *w, const struct call *call, struct r
 		if (!err) {
 			struct distance d = distance_of(&own.t, &keep.t);
 			w->rel[id] = d.known ? distance_rank(&d) : 0;
+			w->steps[id] = d.known && d.steps;
 			w->compared[id] = d.known && !input_error_of(w, n).unseen;
 			store_ref(w, id, &keep);
 		}
@@ -743,6 +768,7 @@ static void prepare_comparison(struct pair_work *w)
 	w->last = arena_new_n(a, uint32_t, g->nvalues + 1);
 	w->exact = arena_new_n(a, bool, g->nvalues + 1);
 	w->rel = arena_new_n(a, double, g->nvalues + 1);
+	w->steps = arena_new_n(a, bool, g->nvalues + 1);
 	w->compared = arena_new_n(a, bool, g->nvalues + 1);
 	w->distance = arena_new_n(a, struct distance, g->nvalues + 1);
 	for (uint32_t k = 0; k < g->norder; k++) {
@@ -875,7 +901,7 @@ uint32_t pair_nodes_before(const struct pair *p, const struct pair_node *n, stru
 		bool view = m->op && (m->op->flags & OP_VIEW) && m->nout && m->out[0] != NO_VALUE &&
 			    w->got.other[m->out[0]] != NO_VALUE;
 		if (m != n->node && !view) {
-			const struct node *named = check_file_node(w->c, g, m);
+			const struct node *named = check_file_node(g, m);
 			check_name_add(names, check_node(named ? named : m));
 			count++;
 		}

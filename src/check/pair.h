@@ -26,8 +26,9 @@ struct pair_side {
 
 /* How far a node's inputs are from the reference's. Constants and the model's inputs are the same on both sides. */
 struct input_error {
-	double most;	  /* largest `rel` of those that were compared */
-	uint32_t all;	  /* number of inputs */
+	double most;  /* largest `rel` of those that were compared */
+	bool steps;   /* quantized elements of one differ by 1, which does not count for `most` */
+	uint32_t all; /* number of inputs */
 	uint32_t unseen;  /* number of inputs that could not be compared */
 	const char *name; /* of the first of those */
 };

@@ -2,6 +2,7 @@
 #include "check/pair_sides.h"
 #include "base/file.h"
 #include "base/str.h"
+#include "check/path_precision.h"
 #include "session/backends.h"
 
 #include <string.h>
@@ -164,4 +165,24 @@ double pair_sides_limit(const struct check_context *c, const struct pair *p)
 			limit = least[k];
 	}
 	return limit;
+}
+
+double pair_sides_output_limit(const struct check_context *c, enum dtype t, double limit)
+{
+	return c->options->rtol_given ? c->options->rtol : distance_limit(t, path_limit(t, limit));
+}
+
+bool pair_sides_output_over(const struct check_context *c, const struct distance *d, enum dtype t,
+			    double limit)
+{
+	/* fp32, whose roundings raise no limit */
+	return distance_over(d, DT_F32, pair_sides_output_limit(c, t, limit));
+}
+
+const char *pair_sides_output_limit_say(const struct check_context *c, const struct distance *d,
+					enum dtype t, double limit)
+{
+	const char *text = distance_limit_say(c->d, d, t, pair_sides_output_limit(c, t, limit));
+
+	return c->options->rtol_given && !d->text ? fmt(c->d, "%s (--rtol)", text) : text;
 }

@@ -31,9 +31,20 @@ bool pair_sides_ort(const char *text);
 const char *pair_sides_text(const struct check_context *c);
 
 /*
- * Returns the largest relative difference that is still accepted: --rtol, or more if one side computes in a precision
+ * Returns the largest relative difference that is still accepted of a node: --rtol, or more if one side computes in a precision
  * (tf32, fp16, bf16) that cannot achieve --rtol.
  */
 double pair_sides_limit(const struct check_context *c, const struct pair *p);
+/*
+ * Returns the largest distance of an output that is accepted, whose roundings are those of type t. `limit` is that of the sides. A tolerance
+ * that the user gives is kept as it is: types and precisions raise the default alone, and what is accepted of inner nodes.
+ */
+double pair_sides_output_limit(const struct check_context *c, enum dtype t, double limit);
+/* Whether an output's distance exceeds it. */
+bool pair_sides_output_over(const struct check_context *c, const struct distance *d, enum dtype t,
+			    double limit);
+/* Returns that limit as a text for reports. */
+const char *pair_sides_output_limit_say(const struct check_context *c, const struct distance *d,
+					enum dtype t, double limit);
 
 #endif

@@ -290,6 +290,35 @@ struct input_set *guess_sizes_again(struct check_context *c, sizes_test *test, v
 	return s;
 }
 
+struct input_set *generate_larger_inputs(struct check_context *c)
+{
+	const struct model *m = session_model(c->session);
+	const struct graph *g = m->graph;
+	struct arena a = {0};
+	struct diag quiet = {0};
+	struct shape *given = arena_new_n(&a, struct shape, g->nin + 1);
+	struct text *v = arena_new_n(&a, struct text, (size_t)g->nin * MAX_RANK + 1);
+	int64_t n = 0;
+
+	bool guessed = c->unguessed && !input_shapes(m, c->unguessed, given, NULL);
+	for (uint32_t i = 0; guessed && i < g->nin && i < input_count(c->inputs); i++) {
+		const struct value *x = g->value[g->in[i]];
+		const struct shape *s = &input_info(c->inputs, i)->shape;
+		for (int k = 0; k < x->info.shape.rank && k < s->rank; k++) {
+			if (x->info.type.kind != V_TENSOR || x->info.shape.dim[k] >= 0)
+				continue;
+			v[n].s = arena_printf(&a, "%s=%" PRId64, input_dim_name(m, x, k, &a),
+					      s->dim[k] + (given[i].dim[k] < 0));
+			v[n].n = strlen(v[n].s);
+			n++;
+		}
+	}
+	struct input_set *s = guessed ? generate_inputs(c, &(struct texts){v, n}, &quiet) : NULL;
+	diag_free(&quiet);
+	arena_free(&a);
+	return s;
+}
+
 /*
  * Adds to d the findings of the same plan, or run if the plan succeeds, without fusion: they name the node of the file
  * that fails, where those of a fused step name the node that the step is called after. Returns false if nothing fails.

@@ -32,6 +32,9 @@ struct input_set *guess_sizes_again(struct check_context *c, sizes_test *test, v
  */
 struct input_set *generate_inputs(struct check_context *c, const struct texts *dims, struct diag *d);
 
+/* Generates inputs in which each size of a free dimension that was guessed is larger by one. Returns NULL if that fails; free the set. */
+struct input_set *generate_larger_inputs(struct check_context *c);
+
 /* Adds the findings of a failed run, with sizes of free dimensions that work if these may be the cause. */
 void report_failed_shapes(struct check_context *c, const struct diag *why);
 

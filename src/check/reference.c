@@ -28,6 +28,8 @@ struct references {
 	uint32_t n;
 	struct texts texts; /* --expect, with files in place of folders */
 	struct input_set *files; /* the files that --expect names, opened by the code that opens inputs */
+	int err;
+	struct diag told; /* the findings about them, for the check of references */
 };
 
 /* ---- reading ---------------------------------------------------------------------------------- */
@@ -238,6 +240,30 @@ static int read_expected(struct check_context *c, struct references *r)
 	for (uint32_t i = 0; i < r->n && !err; i++)
 		r->v[i].want = input_tensors(r->files)[i];
 	return err;
+}
+
+/* Reads the references at the first call, as each output that looks wrong asks for them. */
+static const struct references *read_references(struct check_context *c)
+{
+	struct references *r = c->references;
+	struct diag *all = c->d;
+
+	if (r)
+		return r;
+	r = c->references = arena_new(&c->arena, struct references);
+	r->v = arena_new_n(&c->arena, struct reference, (size_t)c->nout + 1);
+	c->d = &r->told;
+	r->err = c->options->expect.n ? read_expected(c, r) : read_data_set(c, r);
+	c->d = all;
+	return r;
+}
+
+void references_free(struct check_context *c)
+{
+	if (!c->references)
+		return;
+	input_free(c->references->files);
+	diag_free(&c->references->told);
 }
 
 /* ---- comparing -------------------------------------------------------------------------------- */
@@ -570,21 +596,20 @@ static int run_reference(struct check_context *c)
 {
 	const struct check_options *o = c->options;
 	const struct tolerance t = element_tolerance(o);
-	struct references r = {0};
 	size_t errors = c->d->errors;
 	double most = 0;
 	int err = check_rtol(c);
 
 	if (err)
 		return err;
-	r.v = arena_new_n(&c->arena, struct reference, (size_t)c->nout + 1);
-	err = o->expect.n ? read_expected(c, &r) : read_data_set(c, &r);
-	for (uint32_t i = 0; i < r.n && !err; i++)
-		err = compare_one(c, &r.v[i], &most);
+	const struct references *r = read_references(c);
+	check_merge(c->d, &r->told);
+	err = r->err;
+	for (uint32_t i = 0; i < r->n && !err; i++)
+		err = compare_one(c, &r->v[i], &most);
 	if (!err && c->d->errors == errors)
-		check_say(c, "%" PRIu32 " output%s within rtol %g%s, atol %g; max diff %.3g", r.n,
-			  r.n == 1 ? "" : "s", t.rtol, why_no_rtol(o, &t), t.atol, most);
-	input_free(r.files);
+		check_say(c, "%" PRIu32 " output%s within rtol %g%s, atol %g; max diff %.3g", r->n,
+			  r->n == 1 ? "" : "s", t.rtol, why_no_rtol(o, &t), t.atol, most);
 	return err;
 }
 
@@ -610,37 +635,28 @@ static bool has_references(const struct check_context *c, const char **why)
 
 static bool is_confirmed(struct check_context *c, uint32_t k)
 {
-	struct references r = {0};
+	const struct references *r = read_references(c);
 	bool same = false;
 
-	r.v = arena_new_n(&c->arena, struct reference, (size_t)c->nout + 1);
-	int err = c->options->expect.n ? read_expected(c, &r) : read_data_set(c, &r);
-	for (uint32_t i = 0; i < r.n && !err; i++) {
+	for (uint32_t i = 0; i < r->n && !r->err; i++) {
 		struct difference f;
-		if (r.v[i].output != k)
+		if (r->v[i].output != k)
 			continue;
-		(void)compare_tensors(c->out[k], r.v[i].want, element_tolerance(c->options), &f);
+		(void)compare_tensors(c->out[k], r->v[i].want, element_tolerance(c->options), &f);
 		same = f.same_type && f.same_shape && is_within_tolerance(c->options, &f);
-		struct value_stats got = value_stats(c->out[k]), want = value_stats(r.v[i].want);
+		struct value_stats got = value_stats(c->out[k]), want = value_stats(r->v[i].want);
 		same &= got.nan == want.nan && got.inf == want.inf;
 		if (!got.nan && !got.inf)
 			same &= want.zero == want.count;
 	}
-	input_free(r.files);
 	return same;
 }
 
 bool reference_confirms(struct check_context *c, uint32_t k)
 {
-	struct diag quiet = {0}, *all = c->d;
 	const char *why;
 
-	/* what is wrong with a reference is told by the check of references */
-	c->d = &quiet;
-	bool same = has_references(c, &why) && is_confirmed(c, k);
-	c->d = all;
-	diag_free(&quiet);
-	return same;
+	return has_references(c, &why) && is_confirmed(c, k);
 }
 
 const struct check check_reference = {

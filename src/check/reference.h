@@ -9,4 +9,7 @@
  */
 bool reference_confirms(struct check_context *c, uint32_t k);
 
+/* Frees what was read of the references; `references` of the context is not valid afterwards. */
+void references_free(struct check_context *c);
+
 #endif

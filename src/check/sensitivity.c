@@ -386,7 +386,7 @@ static int rerun_together(struct sensitivity *s)
 
 	s->left[0] += loss;
 	for (size_t k = 1; k <= s->steps && !err; k++) {
-		err = s->pair.ref.path ? node_errors_requantize(&s->errors, s->rank, k, &loss)
+		err = s->pair.ref.path ? node_errors_exclude(&s->errors, s->rank, k, &loss)
 				       : node_errors_undo(&s->errors, s->rank, k, &loss);
 		if (err == -(int)E_OP_UNSUPPORTED) {
 			s->steps = k - 1;
@@ -464,7 +464,7 @@ static void list_excluded(struct sensitivity *s)
 		const struct value *v = g->value[e->value];
 		if (e->input == NO_VALUE)
 			exclude(s, e->node);
-		if (!(e->output_part > 0.5) && e->input == NO_VALUE)
+		if (!node_error_is_rounding(e))
 			continue;
 		for (uint32_t i = 0; i < v->nusers; i++)
 			if (!g->node[v->users[i]]->dead)

@@ -2,6 +2,7 @@
 #include "check/step_value.h"
 
 #include "base/str.h"
+#include "ops/op.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -10,6 +11,22 @@
 bool step_moves(const struct runtime *rt, const struct step *s)
 {
 	return s->kernel == rt->backend->reorder || s->kernel == rt->cpu->reorder;
+}
+
+enum { MOST_VIEWS = 64 };
+
+uint32_t follow_views(const struct graph *g, uint32_t id, bool any, value_test *stop, const void *arg)
+{
+	for (int k = 0; k < MOST_VIEWS && !(stop && stop(arg, id)); k++) {
+		const struct value *v = g->value[id];
+		const struct node *n =
+			v->init || v->producer == NO_NODE ? NULL : g->node[v->producer];
+		if (!n || !n->nin || n->in[0] == NO_VALUE ||
+		    !(any || (n->op && (n->op->flags & OP_VIEW))))
+			break;
+		id = n->in[0];
+	}
+	return id;
 }
 
 static int fail_copy(struct diag *d, size_t bytes)

@@ -28,6 +28,15 @@ static inline bool step_of(const struct graph *g, const struct step *s)
 	return s->node && s->node->id < g->nnodes && g->node[s->node->id] == s->node;
 }
 
+/* Tells, with what the caller has at `arg`, whether views need not be followed further back than value `id`. */
+typedef bool value_test(const void *arg, uint32_t id);
+/*
+ * Follows views back from value `id`. Returns the first value on the way, `id` included, that `stop` accepts; if it accepts none or is NULL,
+ * the last one. Views are made by operators whose output has the bytes of their first input; `any`: by all nodes, as only those that
+ * do nothing in this plan have no step, at which the caller stops. No more than 64 views are followed, for time.
+ */
+uint32_t follow_views(const struct graph *g, uint32_t id, bool any, value_test *stop, const void *arg);
+
 struct value_stats {
 	bool number; /* has elements that are numbers */
 	int64_t count, nan, inf, denormal, zero;

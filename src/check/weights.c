@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "base/str.h"
 #include "onnx/weights.h"
+#include "ops/op.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -146,10 +147,24 @@ static bool is_scale(const char *slot)
 	return n > 6 && !strcasecmp(slot + n - 6, "_scale");
 }
 
-/* Whether the node dequantizes weights. If so, a scale of 0 makes a channel of zeros, which may be intended. */
-static bool dequantizes_weights(const struct graph *g, const struct node *n)
+/*
+ * Whether the node quantizes or dequantizes weights, such as rows that a Gather takes from a table. Their scale follows from them: 0 makes
+ * a channel of zeros, and quantizers write 1 for a table of zeros.
+ */
+static bool scales_weights(const struct graph *g, const struct node *n)
 {
-	return check_is(n, "DequantizeLinear") && check_const(g, n, 0);
+	const struct value *v = node_in(g, n, 0);
+	const struct node *before;
+
+	if (!check_is(n, "DequantizeLinear") && !check_is(n, "QuantizeLinear"))
+		return false;
+	for (int depth = 0; v && !op_makes_constant(g, v); depth++) {
+		before = v->producer == NO_NODE ? NULL : g->node[v->producer];
+		if (!before || depth == 64 || !moves_elements(before))
+			return false;
+		v = node_in(g, before, 0);
+	}
+	return v != NULL;
 }
 
 static void check_scale(struct weight_check *w, const struct graph *g, const struct node *n,
@@ -167,7 +182,7 @@ static void check_scale(struct weight_check *w, const struct graph *g, const str
 		bad += v < 0 || !isfinite(v);
 		ones += v == 1;
 	}
-	if (!dequantizes_weights(g, n)) {
+	if (!scales_weights(g, n)) {
 		w->scales++;
 		w->ones += ones == count;
 	}
@@ -175,7 +190,7 @@ static void check_scale(struct weight_check *w, const struct graph *g, const str
 		return;
 	const struct finding f = {
 		.code = E_QUANT_SCALE,
-		.severity = !bad && dequantizes_weights(g, n) ? SEV_WARNING : SEV_ERROR,
+		.severity = !bad && scales_weights(g, n) ? SEV_WARNING : SEV_ERROR,
 		.node = check_node(n),
 		.op = n->origin->op,
 		.slot = fmt(d, "input %" PRIu32 " '%s'", i, slot),

@@ -721,6 +721,21 @@ static double apply_instruction(const struct fused_pointwise *f, const int64_t *
 	return a;
 }
 
+void pointwise_element(const struct fused_pointwise *f, bool narrow, const double *in, double *out)
+{
+	double v[PW_MAX_CODE];
+
+	for (int k = 0; k < (int)(f->code.n / 4); k++) {
+		const int64_t *c = f->code.v + 4 * k;
+		v[k] = c[0] == PW_INPUT	  ? in[c[1]]
+		       : c[0] == PW_CONST ? (double)f->consts.v[c[1]]
+					  : apply_instruction(f, c, v);
+		v[k] = narrow ? (double)(float)v[k] : v[k];
+	}
+	for (int64_t k = 0; k < f->outs.n; k++)
+		out[k] = v[f->outs.v[k]];
+}
+
 struct reference_job {
 	const struct call *call;
 	const struct fused_pointwise *f;
@@ -728,30 +743,19 @@ struct reference_job {
 	int64_t step[PW_MAX_IN][MAX_RANK];
 };
 
-/* What narrower types compute is rounded to fp32 at each instruction, as pointwise_run() does: 10 * 0.7 is 7 in fp32, and less than 7 in double. */
 static void reference_element(const struct reference_job *j, int64_t i)
 {
-	const bool narrow = tensor_dtype(j->call->in[0]) != DT_F64;
-	double v[PW_MAX_CODE];
+	double in[PW_MAX_IN], out[PW_MAX_OUT];
 	int64_t at[PW_MAX_IN] = {0}, rest = i;
 	for (int d = j->y.rank - 1; d >= 0; rest /= j->y.dim[d--])
 		for (uint32_t k = 0; k < j->call->step->nin; k++)
 			at[k] += rest % j->y.dim[d] * j->step[k][d];
-	for (int k = 0; k < (int)(j->f->code.n / 4); k++) {
-		const int64_t *c = j->f->code.v + 4 * k;
-		if (c[0] == PW_INPUT)
-			v[k] = elem_f64(tensor_dtype(j->call->in[c[1]]), j->call->in[c[1]]->data,
-					at[c[1]]);
-		else if (c[0] == PW_CONST)
-			v[k] = (double)j->f->consts.v[c[1]];
-		else
-			v[k] = apply_instruction(j->f, c, v);
-		v[k] = narrow ? (double)(float)v[k] : v[k];
-	}
+	for (uint32_t k = 0; k < j->call->step->nin; k++)
+		in[k] = elem_f64(tensor_dtype(j->call->in[k]), j->call->in[k]->data, at[k]);
+	pointwise_element(j->f, tensor_dtype(j->call->in[0]) != DT_F64, in, out);
 	for (int64_t k = 0; k < j->f->outs.n; k++)
 		if (j->call->out[k])
-			elem_set_f64(tensor_dtype(j->call->out[k]), j->call->out[k]->data, i,
-				     v[j->f->outs.v[k]]);
+			elem_set_f64(tensor_dtype(j->call->out[k]), j->call->out[k]->data, i, out[k]);
 }
 
 static void run_reference_elements(void *arg, int64_t begin, int64_t end, int thread)

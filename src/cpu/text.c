@@ -302,6 +302,188 @@ static int split_run(const struct call *c)
 	return err;
 }
 
+/* ---- Tokenizer ----------------------------------------------------------------------------------------- */
+
+struct tokenizer {
+	const struct re **pattern; /* of the separators, or of a token */
+	int64_t n;
+};
+
+static int tokenizer_reshape(struct site *s, struct step *st, struct diag *d)
+{
+	const struct tokenizer_params *p = site_params(s);
+	struct tokenizer *v = arena_new(s->plan_arena, struct tokenizer);
+	int64_t n = tokenizer_by_characters(p) ? 0 : tokenizer_splits(p) ? p->separators.n : 1;
+
+	v->pattern = arena_new_n(s->plan_arena, const struct re *, (size_t)n + 1);
+	for (; v->n < n; v->n++) {
+		struct text t = tokenizer_splits(p)
+					? p->separators.v[v->n]
+					: (struct text){p->tokenexp, strlen(p->tokenexp)};
+		const struct re *re = re_compile(t.s, t.n, s->plan_arena, d);
+		if (!re)
+			return -E_OP_ATTRIBUTE;
+		if (re_scratch(re) > st->workspace)
+			st->workspace = re_scratch(re);
+		v->pattern[v->n] = re;
+	}
+	st->state = v;
+	return 0;
+}
+
+/* Returns the number of bytes of the character at p, of well-formed text; 1 at its end. */
+static size_t bytes_at(const char *p, const char *end)
+{
+	size_t n = 1;
+
+	if (p < end)
+		utf8_get(p, end, &n);
+	return n;
+}
+
+/* Adds the token unless it has fewer characters than mincharnum. Returns whether it was added. */
+static bool add_token(struct pieces *s, const struct tokenizer_params *p, const char *from,
+		      const char *to)
+{
+	int64_t characters = 0;
+
+	for (const char *at = from; at < to; at++)
+		characters += !utf8_continues(*at);
+	if (characters < p->mincharnum)
+		return false;
+	add_piece(s, from, to);
+	return true;
+}
+
+static void add_characters(struct pieces *s, struct text t)
+{
+	for (const char *p = t.s, *end = t.s + t.n; p < end;) {
+		const char *from = p;
+		p += bytes_at(p, end);
+		add_piece(s, from, p);
+	}
+}
+
+/* Adds what lies between matches. A match of nothing counts as one of the character after it. */
+static void split_by(struct pieces *s, const struct tokenizer_params *p, const struct re *re,
+		     struct text t, void *scratch)
+{
+	size_t from = 0, begin, end;
+
+	while (from <= t.n && re_search(re, t.s, t.n, from, scratch, &begin, &end)) {
+		add_token(s, p, t.s + from, t.s + begin);
+		from = end > begin ? end : begin + bytes_at(t.s + begin, t.s + t.n);
+	}
+	if (from <= t.n)
+		add_token(s, p, t.s + from, t.s + t.n);
+}
+
+/* Adds matches. If one is too short, the next may begin at its second character. */
+static void find_tokens(struct pieces *s, const struct tokenizer_params *p, const struct re *re,
+			struct text t, void *scratch)
+{
+	size_t from = 0, begin, end;
+
+	while (from <= t.n && re_search(re, t.s, t.n, from, scratch, &begin, &end))
+		from = add_token(s, p, t.s + begin, t.s + end)
+			       ? end
+			       : begin + bytes_at(t.s + begin, t.s + t.n);
+}
+
+/* Splits what is left of the string by each separator in turn. */
+static void split_in_turn(struct pieces *s, const struct call *c, struct text t)
+{
+	const struct tokenizer *v = c->step->state;
+	struct pieces now = {.arena = s->arena}, next = {.arena = s->arena};
+
+	add_piece(&now, t.s, t.s + t.n);
+	for (int64_t k = 0; k < v->n; k++) {
+		next.n = 0;
+		for (size_t i = 0; i < now.n; i++)
+			split_by(&next, call_params(c), v->pattern[k], now.v[i], c->workspace);
+		struct pieces swap = now;
+		now = next;
+		next = swap;
+	}
+	for (size_t i = 0; i < now.n; i++)
+		add_piece(s, now.v[i].s, now.v[i].s + now.v[i].n);
+}
+
+static int check_utf8(const struct call *c, struct text t)
+{
+	for (size_t i = 0, n; i < t.n; i += n) {
+		n = utf8_length((const unsigned char *)t.s + i, t.n - i);
+		if (!n)
+			return call_fail(c, E_VALUE, "strings in UTF-8",
+					 fmt(c->diag, "a string whose byte %zu is not", i));
+	}
+	return 0;
+}
+
+/* Stores the tokens as rows of equal length: marks around those of each string, then padding. */
+static int store_tokens(const struct call *c, const struct pieces *s, const int64_t *counts)
+{
+	const struct tokenizer_params *p = call_params(c);
+	struct text pad = {p->pad_value, strlen(p->pad_value)}, open = {"\x02", 1},
+		    close = {"\x03", 1};
+	struct shape y = c->in[0]->shape;
+	int64_t n = tensor_count(c->in[0]), most = 0, marks = p->mark ? 2 : 0;
+	size_t k = 0, room;
+
+	for (int64_t i = 0; i < n; i++)
+		most = counts[i] > most ? counts[i] : most;
+	most += most ? marks : 0;
+	if (n)
+		y.dim[y.rank++] = most;
+	else
+		y.dim[y.rank - 1] = 0;
+	if (!size_mul((size_t)n, (size_t)most, &room))
+		return call_fail(c, E_SIZE, NULL, NULL);
+	struct text *out = arena_new_n(s->arena, struct text, room + 1), *at = out;
+	for (int64_t i = 0; i < n && most; i++) {
+		const struct text *row = at;
+		if (marks)
+			*at++ = open;
+		for (int64_t j = 0; j < counts[i]; j++)
+			*at++ = s->v[k++];
+		if (marks)
+			*at++ = close;
+		while (at < row + most)
+			*at++ = pad;
+	}
+	return move_pack(c, 0, DT_STRING, &y, out);
+}
+
+static int tokenizer_run(const struct call *c)
+{
+	const struct tokenizer_params *p = call_params(c);
+	const struct tokenizer *v = c->step->state;
+	int64_t n = tensor_count(c->in[0]);
+	struct arena a = {0};
+	struct pieces s = {.arena = &a};
+	int64_t *counts = arena_new_n(&a, int64_t, (size_t)n + 1);
+	int err = 0;
+
+	for (int64_t i = 0; i < n && !err; i++) {
+		struct text t;
+		size_t before = s.n;
+		t.s = tensor_string(c->in[0], i, &t.n);
+		err = check_utf8(c, t);
+		if (err)
+			break;
+		if (tokenizer_by_characters(p))
+			add_characters(&s, t);
+		else if (tokenizer_splits(p))
+			split_in_turn(&s, c, t);
+		else
+			find_tokens(&s, p, v->pattern[0], t, c->workspace);
+		counts[i] = (int64_t)(s.n - before);
+	}
+	err = err ? err : store_tokens(c, &s, counts);
+	arena_free(&a);
+	return err;
+}
+
 /* ---- TfIdfVectorizer -------------------------------------------------------------------------------------- */
 
 struct tfidf {
@@ -463,5 +645,9 @@ const struct kernel cpu_text[] = {
 	{.op = "StringConcat", .flags = K_REFERENCE, .run = concat_run},
 	{.op = "StringSplit", .flags = K_REFERENCE, .run = split_run},
 	{.op = "RegexFullMatch", .flags = K_REFERENCE, .reshape = regex_reshape, .run = regex_run},
+	{.op = "com.microsoft::Tokenizer",
+	 .flags = K_REFERENCE,
+	 .reshape = tokenizer_reshape,
+	 .run = tokenizer_run},
 	{.op = "TfIdfVectorizer", .flags = K_REFERENCE, .reshape = tfidf_reshape, .run = tfidf_run},
 	{0}};

@@ -153,6 +153,13 @@ static bool is_false(const struct value *v)
 	       !*(const uint8_t *)v->init->data;
 }
 
+static bool is_zero(const struct value *v)
+{
+	return v && v->init && v->init->type.kind == V_TENSOR &&
+	       dtype_class(tensor_dtype(v->init)) == DT_FLOAT && tensor_count(v->init) == 1 &&
+	       elem_f64(tensor_dtype(v->init), v->init->data, 0) == 0;
+}
+
 /* Whether output 0 is input 0. */
 static bool only_copies(const struct graph *g, const struct node *n)
 {
@@ -167,7 +174,8 @@ static bool only_copies(const struct graph *g, const struct node *n)
 		if (node_out(g, n, i) &&
 		    (g->value[n->out[i]]->nusers || g->value[n->out[i]]->is_output))
 			return false;
-	return n->nin < 3 || n->in[2] == NO_VALUE || is_false(node_in(g, n, 2));
+	return n->nin < 3 || n->in[2] == NO_VALUE || is_false(node_in(g, n, 2)) ||
+	       is_zero(node_in(g, n, 1));
 }
 
 static void flatten(struct flattener *f, const struct graph *g, uint32_t *number,
@@ -855,7 +863,7 @@ static void pair_nodes(struct matcher *x)
 
 	/* what computes the same may stand for one another, but which of them did an edit leave? Their surroundings tell */
 	pair_groups(x, a->up, b->up, a->down, b->down, GROUP_EQUAL);
-	spread(x, ALIKE_LOCAL);
+	/* before operands are paired by their places, which an edit may have swapped */
 	pair_groups(x, a->up, b->up, NULL, NULL, GROUP_SINGLE);
 	spread(x, ALIKE_LOCAL);
 	pair_groups(x, a->down, b->down, NULL, NULL, GROUP_SINGLE);

@@ -28,14 +28,14 @@ static int find_input(const struct input_set *s, const char *name)
 /* Fails if the text names an input that the outputs of --output do not need: "b", "b=FILE", "b:1". */
 static int refuse_unneeded_input(const struct model *m, const char *option, struct diag *d)
 {
-	size_t n = strcspn(option, "=:");
-
-	for (uint32_t i = 0; i < m->nunneeded; i++)
-		if (strlen(m->unneeded[i]) == n && !strncmp(m->unneeded[i], option, n))
+	for (uint32_t i = 0; i < m->nunneeded; i++) {
+		size_t n = strlen(m->unneeded[i]);
+		if (!strncmp(m->unneeded[i], option, n) && strchr("=:", option[n]))
 			return FAIL(d, E_INPUT_NAME, .slot = fmt(d, "%s", option),
 				    .message = fmt(d, "none of the outputs of --output needs input '%s'",
 						   m->unneeded[i]),
 				    .hint = "leave it out, or name an output that needs it");
+	}
 	return 0;
 }
 
@@ -498,22 +498,34 @@ static enum io_kind kind_of(const struct source *x)
 					: io_kind_of(x->spec.file, x->map.data, x->map.size);
 }
 
+/* Returns K of a name arr_K, as numpy.savez() calls unnamed arrays, if there is such an input; otherwise -1. */
+static int unnamed_array(const struct input_set *s, const char *name)
+{
+	char *end;
+
+	if (!str_starts(name, "arr_") || !isdigit((unsigned char)name[4]) ||
+	    (name[4] == '0' && name[5]))
+		return -1;
+	unsigned long k = strtoul(name + 4, &end, 10);
+	return !*end && k < s->n ? (int)k : -1;
+}
+
 /*
- * Assigns the members of an .npz archive to the inputs that have the members' names. numpy.savez()
- * calls unnamed arrays arr_0, arr_1, ...: arr_K is assigned to input K.
+ * Assigns the members of an .npz archive to the inputs that have the members' names. If no member has the name of an input, arr_K is
+ * assigned to input K.
  */
 static int assign_archive_members(struct input_set *s, struct source *x, struct diag *d)
 {
 	struct zip z;
 	int rc = zip_open(x->map.data, x->map.size, x->spec.file, &s->arena, &z, d);
+	bool named = false;
 
+	for (size_t i = 0; !rc && i < z.n; i++)
+		named |= find_input(s, z.entry[i].name) >= 0;
 	for (size_t i = 0; !rc && i < z.n; i++) {
 		int which = find_input(s, z.entry[i].name);
-		char *end = NULL;
-		if (which < 0 && str_starts(z.entry[i].name, "arr_")) {
-			unsigned long k = strtoul(z.entry[i].name + 4, &end, 10);
-			which = !*end && end != z.entry[i].name + 4 && k < s->n ? (int)k : -1;
-		}
+		if (which < 0 && !named)
+			which = unnamed_array(s, z.entry[i].name);
 		if (which < 0 && z.n == 1 && s->n == 1)
 			which = 0;
 		if (which < 0)
@@ -1055,6 +1067,7 @@ static int plan_random(struct input_set *s, struct input *in, struct diag *d)
 		return rc;
 	random_choose(&in->range, s->model->graph, in->value);
 	in->info.made_up = true;
+	in->info.arbitrary = random_is_arbitrary(&in->range, (enum dtype)in->info.type.dtype);
 	in->info.shape = in->shape;
 	in->info.source = random_text(&in->range, s->request->seed, (enum dtype)in->info.type.dtype,
 				      &s->arena);

@@ -58,6 +58,8 @@ struct input_info {
 	const char *source; /* "line.png: RGB 240 x 41, resized to 281 x 48"; "random -1..1, seed 0" */
 	const struct tensor *tensor; /* once read */
 	bool made_up;		     /* true if the values are random and not from a file */
+	/* the random values are integers or bools of a range that neither the user asks for by name nor the model's nodes decide */
+	bool arbitrary;
 	/* true for the unconverted elements of a file that states neither their type nor their shape */
 	bool bare;
 	bool bgr;	  /* the user asked for the order blue, green, red */

@@ -2,6 +2,8 @@
 #include "input/random.h"
 
 #include "base/hash.h"
+#include "input/mask.h"
+#include "input/use.h"
 #include "ops/op.h"
 
 #include <ctype.h>
@@ -53,8 +55,7 @@ static bool name_contains(const char *name, const char *word)
 
 /*
  * Returns the number of rows of the smallest table that a Gather node indexes with the value,
- * directly or after up to `depth` Cast, Reshape and Identity nodes. Returns 0 if there is no such
- * Gather.
+ * directly or after up to `depth` nodes that keep its elements; 0 if there is no such Gather.
  */
 static int64_t table_rows(const struct graph *g, const struct value *v, int depth)
 {
@@ -69,8 +70,7 @@ static int64_t table_rows(const struct graph *g, const struct value *v, int dept
 			if (node_in(g, n, 0)->init)
 				s = &node_in(g, n, 0)->init->shape;
 			rows = s->rank > 0 ? s->dim[0] : 0;
-		} else if (depth && node_out(g, n, 0) &&
-			   (!strcmp(op, "Cast") || !strcmp(op, "Reshape") || !strcmp(op, "Identity"))) {
+		} else if (depth && node_out(g, n, 0) && node_in(g, n, 0) == v && keeps_elements(n)) {
 			rows = table_rows(g, node_out(g, n, 0), depth - 1);
 		}
 		if (rows > 0 && (!least || rows < least))
@@ -79,199 +79,21 @@ static int64_t table_rows(const struct graph *g, const struct value *v, int dept
 	return least;
 }
 
-/* Whether the text is one of those in the list, which ends with NULL. */
-static bool is_among(const char *text, const char *const *list)
-{
-	while (*list && strcmp(text, *list) != 0)
-		list++;
-	return *list;
-}
-
-static const char *live_op(const struct node *n)
-{
-	return n->dead || !n->type ? "" : n->type;
-}
-
-/* The constant that the value is, if it has elements in memory. */
-static const struct tensor *elements_of(const struct value *v)
-{
-	const struct tensor *t = value_constant(v);
-
-	return t && t->type.kind == V_TENSOR && t->data && tensor_count(t) > 0 ? t : NULL;
-}
-
-static const struct node *maker(const struct graph *g, const struct value *v)
-{
-	return v->producer == NO_NODE ? NULL : g->node[v->producer];
-}
-
-/* Whether the value counts along an axis: a Range or what is made of one, or a constant that rises. */
-static bool is_count(const struct graph *g, const struct value *v, int depth)
-{
-	static const char *const moves[] = {"Cast",   "Identity", "Reshape", "Unsqueeze",
-					    "Expand", "Tile",	  "Squeeze", NULL};
-
-	while (v && depth--) {
-		const struct tensor *t = elements_of(v);
-		const struct node *n = maker(g, v);
-		if (t && tensor_count(t) > 1)
-			return is_integer(tensor_dtype(t)) &&
-			       elem_i64(tensor_dtype(t), t->data, 0) <
-				       elem_i64(tensor_dtype(t), t->data, 1);
-		if (n && (!strcmp(live_op(n), "Range") || !strcmp(live_op(n), "CumSum")))
-			return true;
-		v = n && is_among(live_op(n), moves) ? node_in(g, n, 0) : NULL;
-	}
-	return false;
-}
-
-/* Whether the node reads the value as lengths of padded sequences: compared with positions to make a mask, or as a recurrent layer does. */
-static bool takes_length(const struct graph *g, const struct node *n, const struct value *v)
-{
-	static const char *const compares[] = {"Less", "LessOrEqual", "Greater", "GreaterOrEqual",
-					       NULL};
-	static const char *const layers[] = {"RNN", "GRU", "LSTM", NULL};
-
-	if (is_among(live_op(n), layers))
-		return node_in(g, n, 4) == v;
-	if (!strcmp(live_op(n), "ReverseSequence"))
-		return node_in(g, n, 1) == v;
-	return is_among(live_op(n), compares) &&
-	       (is_count(g, node_in(g, n, 0), 64) || is_count(g, node_in(g, n, 1), 64));
-}
-
-/* Whether the node reads the value as a size, a number of elements or a step. */
-static bool takes_size(const struct graph *g, const struct node *n, const struct value *v)
-{
-	static const struct {
-		const char *op;
-		uint32_t from, to; /* the inputs that are sizes */
-	} sizes[] = {
-		{"ConstantOfShape", 0, 0}, {"Reshape", 1, 1}, {"Expand", 1, 1}, {"Tile", 1, 1},
-		{"OneHot", 1, 1},	   {"TopK", 1, 1},    {"Range", 1, 2},	{"Resize", 3, 3}};
-
-	for (size_t k = 0; k < sizeof(sizes) / sizeof(*sizes); k++)
-		for (uint32_t i = sizes[k].from;
-		     i <= sizes[k].to && !strcmp(live_op(n), sizes[k].op); i++)
-			if (node_in(g, n, i) == v)
-				return true;
-	return false;
-}
-
-/* Whether the node reads the value as indices. */
-static bool takes_index(const struct graph *g, const struct node *n, const struct value *v)
-{
-	static const char *const reads[] = {"Gather",	       "GatherND",  "GatherElements",
-					    "ScatterElements", "ScatterND", NULL};
-
-	return is_among(live_op(n), reads) && node_in(g, n, 1) == v;
-}
-
-typedef bool takes_value(const struct graph *g, const struct node *n, const struct value *v);
-
-/* Whether such a node reads the value, or what other nodes make of it by these operators. *budget limits the number of nodes to look at. */
-static bool is_taken_after(const struct graph *g, const struct value *v, takes_value *takes,
-			   const char *const *passes, int depth, int *budget)
-{
-	for (uint32_t k = 0; k < v->nusers && --*budget > 0; k++) {
-		const struct node *n = g->node[v->users[k]];
-		if (takes(g, n, v) ||
-		    (depth && is_among(live_op(n), passes) && node_out(g, n, 0) &&
-		     is_taken_after(g, node_out(g, n, 0), takes, passes, depth - 1, budget)))
-			return true;
-	}
-	return false;
-}
-
-/* The same, for what simple arithmetic makes of the value. */
-static bool is_taken(const struct graph *g, const struct value *v, takes_value *takes, int depth,
-		     int *budget)
-{
-	static const char *const passes[] = {
-		"Cast",	  "Identity", "Reshape", "Unsqueeze", "Squeeze", "Expand", "Tile",
-		"Concat", "Add",      "Sub",	 "Mul",	      "Div",	 "Floor",  "Ceil",
-		"Max",	  "Min",      "Clip",	 "Where",     NULL};
-
-	return is_taken_after(g, v, takes, passes, depth, budget);
-}
-
-/* Whether the value is a constant, or made of one, so low that a softmax leaves nothing of a score that it is added to or replaces. */
-static bool is_low(const struct graph *g, const struct value *v, int depth)
-{
-	static const char *const moves[] = {"Cast",   "Identity", "Reshape", "Unsqueeze",
-					    "Expand", "CastLike", NULL};
-
-	while (v && depth--) {
-		const struct tensor *t = elements_of(v);
-		const struct node *n = maker(g, v);
-		if (t && dtype_class(tensor_dtype(t)) == DT_FLOAT)
-			return elem_f64(tensor_dtype(t), t->data, 0) <= -1000;
-		v = n && is_among(live_op(n), moves) ? node_in(g, n, 0) : NULL;
-	}
-	return false;
-}
-
-/* The number that the value is a constant of, or `other`. */
-static double constant_of(const struct value *v, double other)
-{
-	const struct tensor *t = elements_of(v);
-
-	if (!t || tensor_count(t) != 1 || dtype_class(tensor_dtype(t)) == DT_COMPLEX ||
-	    tensor_dtype(t) == DT_STRING)
-		return other;
-	return elem_f64(tensor_dtype(t), t->data, 0);
-}
-
 /*
- * What a mask's ones do to scores: 1 if they hide them, -1 if they keep them, 0 if the nodes that read the value do not tell. *budget
- * limits the number of nodes to look at.
+ * Chooses what hides nothing if the input is a mask: one by its type or name or, with `by_use`, any other numbers by what a Softmax makes of
+ * them. Returns whether it is one.
  */
-static int mask_hides(const struct graph *g, const struct value *v, int depth, int *budget)
-{
-	static const char *const passes[] = {"Cast",	"Identity", "Reshape",	 "Unsqueeze",
-					     "Squeeze", "Expand",   "Transpose", "And",
-					     "Or",	"Tile",	    "Slice",	 NULL};
-
-	for (uint32_t k = 0; k < v->nusers && depth && --*budget > 0; k++) {
-		const struct node *n = g->node[v->users[k]];
-		const char *op = live_op(n);
-		const struct value *out = node_out(g, n, 0), *first = node_in(g, n, 0);
-		const struct value *other = first == v ? node_in(g, n, 1) : first;
-		int sign = 0;
-		if (!strcmp(op, "Where") && first == v) {
-			if (is_low(g, node_in(g, n, 1), 8))
-				return 1;
-			if (is_low(g, node_in(g, n, 2), 8))
-				return -1;
-		} else if (!strcmp(op, "Attention") && node_in(g, n, 3) == v) {
-			return -1;
-		} else if (is_among(op, passes)) {
-			sign = 1;
-		} else if (!strcmp(op, "Not")) {
-			sign = -1;
-		} else if (!strcmp(op, "Equal")) {
-			sign = constant_of(other, -1) == 0 ? -1 : constant_of(other, -1) == 1;
-		}
-		int found = sign && out ? sign * mask_hides(g, out, depth - 1, budget) : 0;
-		if (found)
-			return found;
-	}
-	return 0;
-}
-
-/* Chooses what hides nothing if the input is a mask. Returns whether it is one. */
-static bool choose_mask(struct range *r, const struct graph *g, const struct value *v)
+static bool choose_mask(struct range *r, const struct graph *g, const struct value *v, bool by_use)
 {
 	enum dtype t = (enum dtype)v->info.type.dtype;
 	bool called_mask = name_contains(v->name, "mask");
-	bool called_so = called_mask || name_contains(v->name, "pad");
-	int hides = 0, looks = 1000;
+	bool called_so = called_mask || name_contains(v->name, "pad") || t == DT_BOOL;
+	bool whole = is_integer(t) || t == DT_BOOL;
+	int hides = 0;
 
-	if (!is_integer(t) && t != DT_BOOL)
-		return false;
-	if ((t == DT_BOOL || called_so) && v->info.shape.rank != 0)
-		hides = mask_hides(g, v, 32, &looks);
-	if (!hides && !called_mask)
+	if ((whole || dtype_class(t) == DT_FLOAT) && v->info.shape.rank != 0 && by_use != called_so)
+		hides = mask_hides(g, v, by_use);
+	if (!hides && (!called_mask || !whole))
 		return false;
 	r->kind = hides > 0 ? RANGE_CLEAR : RANGE_ONES;
 	return true;
@@ -283,36 +105,27 @@ static bool choose_mask(struct range *r, const struct graph *g, const struct val
  */
 static bool choose_by_use(struct range *r, const struct graph *g, const struct value *v, bool *position)
 {
-	/* without arithmetic, as a length less 1 is the index of the last element */
-	static const char *const moves[] = {"Cast",	 "Identity", "Reshape",
-					    "Unsqueeze", "Expand",   NULL};
-	int lengths = 1000, sizes = 1000, indices = 1000;
-	bool compared = v->info.shape.rank == 1 && is_taken(g, v, takes_length, 64, &lengths);
+	int rank = v->info.shape.rank;
+	bool compared = rank == 1 && use_as_lengths(g, v, &r->whole);
 
-	*position |= compared && is_taken_after(g, v, takes_index, moves, 8, &indices);
+	*position |= compared && use_as_indices(g, v);
 	if (compared && !*position)
 		r->kind = RANGE_LENGTH;
-	else if (v->info.shape.rank <= 1 && is_taken(g, v, takes_size, 8, &sizes))
+	else if (rank <= 1 && r->lo < 1 &&
+		 use_as_size(g, v)) /* 3..3 says which size, -1..1 is meant for other inputs */
 		r->kind = RANGE_SIZE;
 	else
 		return false;
 	return true;
 }
 
-void random_choose(struct range *r, const struct graph *g, const struct value *v)
+/* Chooses for integers that are no masks: lengths, sizes, positions and ids. Returns whether the input is one of these. */
+static bool choose_integers(struct range *r, const struct graph *g, const struct value *v)
 {
-	enum dtype t = (enum dtype)v->info.type.dtype;
 	bool position = name_contains(v->name, "position");
 
-	if (r->named || choose_mask(r, g, v))
-		return;
-	/* bytes of three or four axes are pixels, of which 0 to 1 would leave a black picture */
-	if (t == DT_U8 && v->info.shape.rank >= 3 && r->lo == 0 && r->hi == 1) {
-		r->hi = 255;
-		return;
-	}
-	if (!is_integer(t) || t == DT_BOOL || dtype_bits(t) < 32 || choose_by_use(r, g, v, &position))
-		return;
+	if (choose_by_use(r, g, v, &position))
+		return true;
 	int64_t rows = table_rows(g, v, 3);
 	bool types = name_contains(v->name, "token_type") || name_contains(v->name, "segment");
 	if (types || position) {
@@ -322,7 +135,32 @@ void random_choose(struct range *r, const struct graph *g, const struct value *v
 		r->kind = RANGE_IDS;
 		r->lo = 0;
 		r->hi = rows > 0 ? (double)(rows - 1) : 99;
+	} else {
+		return false;
 	}
+	return true;
+}
+
+void random_choose(struct range *r, const struct graph *g, const struct value *v)
+{
+	enum dtype t = (enum dtype)v->info.type.dtype;
+
+	if (r->named || choose_mask(r, g, v, false))
+		return;
+	/* bytes of three or four axes are pixels, of which 0 to 1 would leave a black picture */
+	if (t == DT_U8 && v->info.shape.rank >= 3 && r->lo == 0 && r->hi == 1)
+		r->hi = 255;
+	else if (!is_integer(t) || dtype_bits(t) < 32 || !choose_integers(r, g, v))
+		(void)choose_mask(r, g, v, true);
+}
+
+bool random_is_arbitrary(const struct range *r, enum dtype t)
+{
+	bool told = r->whole.input || r->whole.number;
+
+	return !r->named && (is_integer(t) || t == DT_BOOL) &&
+	       (r->kind == RANGE_UNIFORM || r->kind == RANGE_SIZE ||
+		(r->kind == RANGE_LENGTH && !told));
 }
 
 const char *random_text(const struct range *r, int64_t seed, enum dtype t, struct arena *a)
@@ -435,14 +273,12 @@ static int64_t picked_place(const struct graph *g, const struct node *n, const s
 static const struct texts *categories(const struct graph *g, const struct value *v, int64_t column,
 				      int depth)
 {
-	static const char *const moves[] = {"Identity", "Reshape", "Unsqueeze",
-					    "Squeeze",	"Flatten", NULL};
-
 	for (uint32_t k = 0; depth && k < v->nusers && k < 256; k++) {
 		const struct node *n = g->node[v->users[k]];
 		const struct texts *list = list_of_texts(n, "cats_strings");
 		list = list ? list : list_of_texts(n, "keys_strings");
-		int64_t at = is_among(live_op(n), moves) ? column : picked_place(g, n, v, column);
+		int64_t at =
+			n->op && op_flags(n->op) & OP_VIEW ? column : picked_place(g, n, v, column);
 		if (node_in(g, n, 0) != v)
 			continue;
 		if (!list && at >= 0 && node_out(g, n, 0))

@@ -15,11 +15,19 @@ enum range_kind {
 	RANGE_LENGTH, /* lengths of sequences that are padded: all `hi`, which the caller sets to the whole length */
 };
 
+/* What the nodes that read lengths of sequences tell of the length of a whole one. */
+struct whole_length {
+	const struct value *input; /* it is the size of this input along `axis`; NULL: it is `number` */
+	int axis;
+	int64_t number; /* 0: the nodes do not tell */
+};
+
 struct range {
 	double lo, hi;
 	/* the user gave a range for this input by name, so random_choose() does not change it */
 	bool named;
 	enum range_kind kind;
+	struct whole_length whole; /* of RANGE_LENGTH */
 };
 /*
  * Chooses plausible ranges for integer inputs such as ids, masks, sizes, lengths and positions, by the nodes that
@@ -27,6 +35,11 @@ struct range {
  * integers would lie outside of most tables, and lengths of 0 would leave nothing but padding.
  */
 void random_choose(struct range *r, const struct graph *g, const struct value *v);
+/*
+ * Whether these are integers or bools of which nobody knows that the model takes them: not those of a range that the user gave by name, and
+ * not masks, ids, positions and lengths as the model's nodes want them.
+ */
+bool random_is_arbitrary(const struct range *r, enum dtype t);
 /* Describes the random values for people: "random -1..1, seed 0". */
 const char *random_text(const struct range *r, int64_t seed, enum dtype t, struct arena *a);
 /* A sequence of random numbers for a seed and a name: its first state, and the next number of 0 up to, but not including, 1. */

@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "input/internal.h"
+#include "input/use.h"
 #include "onnx/tensor_pb.h"
 
 #include <string.h>
@@ -250,36 +251,60 @@ static int read_text(struct input_set *s, struct input *in, struct diag *d)
 	return 0;
 }
 
-/* The axis along which the lengths may count: the first whose dimension is not the one that the lengths have themselves, which is the batch. */
+/*
+ * The axis along which lengths most likely count if no node tells: one that is neither the batch, which is the dimension of the lengths
+ * themselves or else the first, nor of a size that the model fixes.
+ */
 static int length_axis(const struct input *x, const struct input *lengths)
 {
 	const struct shape *file = &x->value->info.shape, *own = &lengths->value->info.shape;
+	int batch = 0, fixed = -1;
 
-	for (int k = 0; k < file->rank && file->rank >= 2 && x->info.type.kind == V_TENSOR; k++)
-		if (own->rank != 1 || file->dim[k] != own->dim[0])
-			return k < x->shape.rank ? k : -1;
-	return -1;
+	if (x == lengths || x->info.type.kind != V_TENSOR || file->rank < 2)
+		return -1;
+	for (int k = file->rank - 1; k >= 0; k--)
+		if (own->rank == 1 && file->dim[k] == own->dim[0])
+			batch = k;
+	for (int k = 0; k < file->rank && k < x->shape.rank; k++) {
+		if (k != batch && file->dim[k] < 0)
+			return k;
+		fixed = k != batch && fixed < 0 ? k : fixed;
+	}
+	return fixed;
 }
 
 /*
- * The length of the sequences that these lengths are of: those of the nearest input before them, as x, x_lengths, y, y_lengths is the usual
- * order, or else of the nearest behind them.
+ * The length of the sequences that these lengths are of, if no node tells: of the input after which they are called, or else of one whose size
+ * the model leaves free, or else of the nearest.
  */
+static int64_t likely_length(const struct input_set *s, const struct input *lengths)
+{
+	int64_t at = lengths - s->in, best = -1, length = 1;
+
+	for (int64_t i = 0; i < (int64_t)s->n; i++) {
+		int k = length_axis(&s->in[i], lengths);
+		if (k < 0)
+			continue;
+		/* x, x_lengths, y, y_lengths is the usual order */
+		int64_t score = i < at ? s->n + i : s->n - i;
+		score += s->in[i].value->info.shape.dim[k] < 0 ? 2 * (int64_t)s->n : 0;
+		score += names_belong(s->in[i].info.name, lengths->info.name) ? 4 * (int64_t)s->n : 0;
+		if (score > best) {
+			best = score;
+			length = s->in[i].shape.dim[k];
+		}
+	}
+	return length;
+}
+
 static int64_t whole_length(const struct input_set *s, const struct input *lengths)
 {
-	int64_t at = lengths - s->in;
+	const struct whole_length *whole = &lengths->range.whole;
 
-	for (int64_t i = at - 1; i >= 0; i--) {
-		int k = length_axis(&s->in[i], lengths);
-		if (k >= 0)
-			return s->in[i].shape.dim[k];
-	}
-	for (int64_t i = at + 1; i < (int64_t)s->n; i++) {
-		int k = length_axis(&s->in[i], lengths);
-		if (k >= 0)
-			return s->in[i].shape.dim[k];
-	}
-	return 1;
+	for (uint32_t i = 0; i < s->n; i++)
+		if (s->in[i].value == whole->input && whole->axis < s->in[i].shape.rank)
+			return s->in[i].shape.dim[whole->axis];
+	return whole->number ? whole->number : likely_length(s, lengths);
 }
 
 static int read_random(struct input_set *s, struct input *in, struct diag *d)

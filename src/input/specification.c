@@ -671,7 +671,8 @@ int spec_parse(const char *text, const char *const *names, size_t n, struct inpu
 	s->file = work;
 	(void)spec_name(work, "=:", names, n, &s->file);
 	bool whole = spec_is_literal(s->file); /* what looks like a key belongs to a string */
-	for (char *comma; !whole && (comma = last_key(work));) {
+	char *file = work + (s->file - work);  /* a name may look like keys as well */
+	for (char *comma; !whole && (comma = last_key(file));) {
 		*comma = '\0';
 		keys = comma + 1;
 	}

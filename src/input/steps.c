@@ -188,13 +188,39 @@ static int refuse_second_maker(const struct parse *p, uint32_t in)
 			  .actual = fmt(p->diag, "%s as well", by));
 }
 
-/* Splits "A=B" at its first '='. Returns the text behind it, or NULL. *left becomes A. */
-static const char *split(const struct parse *p, const char *text, const char **left)
+/* Fails if the text begins with an input that the outputs of --output do not need. */
+static int refuse_unneeded(const struct parse *p, const char *text)
 {
-	const char *eq = strchr(text, '=');
+	const struct model *m = p->model;
+	const char *rest;
+	int i = spec_name(text, "=.", m->unneeded, m->nunneeded, &rest);
 
+	return i < 0 ? 0
+		     : FAIL(p->diag, E_INPUT_NAME, .slot = p->option,
+			    .message = fmt(p->diag, "none of the outputs of --output needs input '%s'",
+					   m->unneeded[i]),
+			    .hint = "name an output that needs it as well");
+}
+
+/* Splits "A=B" at this '='. Returns the text behind it, or NULL. *left becomes A. */
+static const char *split_at(const struct parse *p, const char *text, const char *eq, const char **left)
+{
 	*left = eq ? arena_strn(p->arena, text, (size_t)(eq - text)) : NULL;
 	return eq && eq != text && eq[1] ? eq + 1 : NULL;
+}
+
+/*
+ * Splits "IN=B" or "IN.AXIS=B" behind the longest name of an input, as names may hold '='. If it begins with none, at the first '='.
+ * Returns the text behind, or NULL. *left is what stands before.
+ */
+static const char *split(const struct parse *p, const char *text, const char **left)
+{
+	const char *rest = text;
+
+	if (spec_name(text, "=", p->in, p->nin, &rest) >= 0)
+		return split_at(p, text, rest - 1, left);
+	(void)spec_name(text, ".", p->in, p->nin, &rest);
+	return split_at(p, text, strchr(rest, '='), left);
 }
 
 /* ---- --feed */
@@ -220,9 +246,36 @@ static int add_feed(struct parse *p, uint32_t out, uint32_t in)
 	return 0;
 }
 
+/* Matches the name of an output with a pattern. If an output has the pattern's own text as its name, it alone is meant. */
+static bool match_output(const struct parse *p, const char *pattern, uint32_t k, struct stars *stars)
+{
+	bool same = !strcmp(pattern, p->out[k]);
+
+	return pattern_match(pattern, p->out[k], stars) &&
+	       (same || find_name(p->out, p->nout, pattern) < 0);
+}
+
+/* Splits "OUT=IN" at the first '=' with an output before it and an input behind it; at the first of all if there is none. */
+static const char *split_feed(const struct parse *p, const char *text, const char **out)
+{
+	struct stars stars;
+
+	for (const char *eq = strchr(text, '='); eq; eq = strchr(eq + 1, '=')) {
+		const char *in = split_at(p, text, eq, out);
+		for (uint32_t k = 0; in && k < p->nout; k++) {
+			const char *name = match_output(p, *out, k, &stars)
+						   ? fill_stars(in, &stars, p->arena)
+						   : NULL;
+			if (name && find_name(p->in, p->nin, name) >= 0)
+				return in;
+		}
+	}
+	return split_at(p, text, strchr(text, '='), out);
+}
+
 static int parse_feed(struct parse *p, const char *text)
 {
-	const char *out, *in = split(p, text, &out);
+	const char *out, *in = split_feed(p, text, &out);
 	struct stars stars;
 	int rc = 0, n = 0;
 
@@ -230,7 +283,7 @@ static int parse_feed(struct parse *p, const char *text)
 		return fail_form(p, "it does not say which output comes back as which input",
 				 "OUT=IN, as 'present.*=past_key_values.*'", text);
 	for (uint32_t k = 0; !rc && k < p->nout; k++) {
-		if (!pattern_match(out, p->out[k], &stars))
+		if (!match_output(p, out, k, &stars))
 			continue;
 		const char *name = fill_stars(in, &stars, p->arena);
 		if (!name)
@@ -516,7 +569,8 @@ static int parse_list(struct parse *p, const char *name, const struct texts *lis
 		const struct input_request *r = p->request;
 		const char *by = r->origin ? r->origin(r->options, name, list->v[i].s) : NULL;
 		p->option = fmt(p->diag, "%s%s %s", by ? by : "--", by ? "" : name, list->v[i].s);
-		rc = parse(p, list->v[i].s);
+		rc = parse == parse_feed ? 0 : refuse_unneeded(p, list->v[i].s);
+		rc = rc ? rc : parse(p, list->v[i].s);
 	}
 	return rc;
 }

@@ -379,7 +379,7 @@ int64_t dim_times(struct model *m, int64_t sym, int64_t factor)
 	return dim;
 }
 
-const struct origin *origin_new(struct arena *a, const char *name, const char *op, int since)
+struct origin *origin_new(struct arena *a, const char *name, const char *op, int since)
 {
 	struct origin *o = arena_new(a, struct origin);
 
@@ -403,7 +403,11 @@ const struct origin *origin_fused(struct arena *a, const struct origin *const *o
 		for (uint32_t j = 0; j < of[i]->nfused; j++)
 			all[k++] = of[i]->fused[j];
 	}
-	*o = (struct origin){.name = of[work]->name, .op = of[work]->op, .fused = all, .nfused = total};
+	*o = (struct origin){.name = of[work]->name,
+			     .op = of[work]->op,
+			     .number = of[work]->number,
+			     .fused = all,
+			     .nfused = total};
 	return o;
 }
 

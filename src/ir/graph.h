@@ -52,6 +52,11 @@ struct origin {
 	const char *name;
 	const char *op; /* the operator in the file, with its domain unless that is ai.onnx */
 	int since;	/* the operator's version that the imported opset selects; 0 if unknown */
+	/*
+	 * The node's number among all nodes that are read of the file, those of bodies and functions included, from 1: names need not be
+	 * unique. Each load of the file gives the same numbers. 0: the file has no such node, as a Cast that --precision adds.
+	 */
+	uint32_t number;
 	const struct origin *const *fused; /* the nodes that were fused into this one */
 	uint32_t nfused;
 };
@@ -181,6 +186,9 @@ struct model {
 	uint32_t file_nodes; /* number of nodes of the main graph in the file, before any rewrite */
 	const char **unneeded; /* inputs that none of the outputs of --output needs; these are no inputs any more */
 	uint32_t nunneeded;
+	uint32_t nunasked; /* the last outputs of the graph, which --output does not name, but steps need */
+	const char **made; /* outputs of steps that --output names, such as ids.next; NULL if all are wanted */
+	uint32_t nmade;
 	void *maps; /* belongs to onnx/weights.c; released by onnx_unload */
 };
 
@@ -234,7 +242,7 @@ int64_t model_new_dim(struct model *m);
  */
 int64_t dim_times(struct model *m, int64_t sym, int64_t factor);
 int64_t dim_parts(const struct model *m, int64_t dim, int64_t *base);
-const struct origin *origin_new(struct arena *a, const char *name, const char *op, int since);
+struct origin *origin_new(struct arena *a, const char *name, const char *op, int since);
 /*
  * Makes the origin of a node into which n > 0 others were fused; origins that are themselves fused are flattened. It gets
  * name and operator of of[work].

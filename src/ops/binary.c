@@ -314,8 +314,8 @@ static const struct slot complex_out[] = {SLOT("C", "T", T_FLOATS), SLOT_END};
 #define MANY(name_, types_, variant_, reduced_)                                                    \
 	{                                                                                          \
 		.name = (name_), .since = 13, .in = data, .out = many_out, .types = (types_),      \
-		.infer = infer_broadcast, .flags = OP_ELEMENTWISE, .variant = (variant_),          \
-		.reduced = (reduced_)                                                              \
+		.infer = infer_broadcast, .flags = OP_ELEMENTWISE | OP_COMMUTATIVE,                \
+		.variant = (variant_), .reduced = (reduced_)                                       \
 	}
 #define MANY_OLD(name_)                                                                            \
 	OLD(name_, 8, T_FLOATS), {.name = (name_), .since = 6, .in = same, .types = T_FLOATS},     \

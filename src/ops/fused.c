@@ -309,8 +309,8 @@ static int check_attention(const struct infer *c, int64_t heads, int64_t kv)
 		const struct shape *s = both[i];
 		struct shape given = infer_shape(c, (uint32_t)i + 1);
 		bool fits = s->rank < 0 ||
-			    (s->rank == 4 && dims_agree(s->dim[0], q.dim[0]) && dims_agree(s->dim[1], kv) &&
-			     dims_agree(s->dim[2], score.dim[3]) &&
+			    (s->rank == 4 && dims_agree(s->dim[0], q.dim[0]) &&
+			     dims_agree(s->dim[1], kv) && dims_agree(s->dim[2], score.dim[3]) &&
 			     (i || dims_agree(s->dim[3], q.dim[3])));
 		if (!fits)
 			return infer_fail(c, E_SHAPE, i + 1,

@@ -76,7 +76,9 @@ enum op_flags {
 	OP_READS_PART = 1024,
 	/* the kernel finds out the sizes of its outputs and allocates the outputs (NonZero, Unique) */
 	OP_RUN_SHAPES = 4096,
-	OP_BRANCHES = 2048 /* runs one of its bodies; errors in the others do not matter (If) */
+	OP_BRANCHES = 2048, /* runs one of its bodies; errors in the others do not matter (If) */
+	/* each element of an output is an element of an input, perhaps converted to another type, or 0 (Transpose, Cast, Trilu) */
+	OP_PASSES = 8192
 };
 
 /* What --precision fp16 and bf16 do with the operator in an fp32 graph (opt/precision.c). */
@@ -180,6 +182,12 @@ int64_t op_domain_version(const char *domain);
 int op_each(int (*f)(const struct op *, void *), void *arg);
 /* A copy of the row in which slots, attributes and functions that it lacks are inherited from newer rows. */
 struct op op_resolved(const struct op *row);
+
+/*
+ * Whether value v, which may be NULL, is a constant or computed from constants only, so that folding makes it one. False if that takes
+ * more nodes than folding leaves between its passes.
+ */
+bool op_makes_constant(const struct graph *g, const struct value *v);
 
 /* For a resolved row: whether input i has the type of output 0, as the type variables of the slots say. */
 bool op_has_output_type(const struct op *op, uint32_t i);

@@ -247,6 +247,31 @@ struct op op_resolved(const struct op *row)
 	return r;
 }
 
+/* Limit of nodes to look at. Constants are folded between passes, so chains of constant nodes are short. */
+enum { CONSTANT_NODES = 64 };
+
+static bool made_of_constants(const struct graph *g, const struct value *v, int *left)
+{
+	if (!v || v->init)
+		return v != NULL;
+	if (v->producer == NO_NODE || --*left < 0)
+		return false;
+	const struct node *n = g->node[v->producer];
+	if (!n->op || (op_flags(n->op) & (OP_RANDOM | OP_CONTROL)) || !n->nin)
+		return false;
+	for (uint32_t i = 0; i < n->nin; i++)
+		if (n->in[i] != NO_VALUE && !made_of_constants(g, g->value[n->in[i]], left))
+			return false;
+	return true;
+}
+
+bool op_makes_constant(const struct graph *g, const struct value *v)
+{
+	int left = CONSTANT_NODES;
+
+	return made_of_constants(g, v, &left);
+}
+
 bool op_has_output_type(const struct op *op, uint32_t i)
 {
 	const struct slot *in = slot_at(op->in, i), *out = slot_at(op->out, 0);

@@ -75,6 +75,32 @@ static int tfidf_infer(struct infer *c)
 	return 0;
 }
 
+/* [C] or [N,C]: how many tokens a string has at most is known only when the kernel has run. */
+static int tokenizer_infer(struct infer *c)
+{
+	const struct tokenizer_params *p = infer_params(c);
+	struct shape x = infer_shape(c, 0), y = x;
+
+	if (x.rank >= 0 && x.rank != 1 && x.rank != 2)
+		return infer_fail(c, E_SHAPE, 0, "shape [C] or [N,C]", infer_shape_text(c, &x));
+	if (!tokenizer_splits(p) && (!p->tokenexp || !*p->tokenexp))
+		return infer_fail(c, E_OP_ATTRIBUTE, -1,
+				  "separators or a tokenexp that is not empty", "neither");
+	if (p->mincharnum < 1)
+		return infer_fail(c, E_OP_ATTRIBUTE, -1, "mincharnum of 1 or more",
+				  fmt(c->diag, "%" PRId64, p->mincharnum));
+	if (tokenizer_by_characters(p) && p->mincharnum > 1)
+		return infer_fail(c, E_OP_ATTRIBUTE, -1, "mincharnum of 1 for tokens of one character",
+				  fmt(c->diag, "%" PRId64, p->mincharnum));
+	/* without strings there are no rows: [0] or [N,0] */
+	if (x.rank > 0 && (x.dim[0] == 0 || x.dim[x.rank - 1] == 0))
+		y.dim[y.rank - 1] = 0;
+	else if (x.rank > 0)
+		y.dim[y.rank++] = DIM_UNKNOWN;
+	infer_set(c, 0, DT_STRING, &y);
+	return 0;
+}
+
 static const struct slot x_in[] = {{.name = "X", .types = T_STRING}, SLOT_END};
 static const struct slot y_out[] = {{.name = "Y", .types = T_STRING}, SLOT_END};
 static const struct slot xy_in[] = {{.name = "X", .tvar = "T", .types = T_STRING},
@@ -103,6 +129,16 @@ static const struct field split_attrs[] = {
 	{0}};
 static const struct field regex_attrs[] = {
 	FIELD(struct regex_params, pattern, F_STRING, NULL, "regular expression in RE2's syntax"),
+	{0}};
+static const struct field tokenizer_attrs[] = {
+	FIELD_REQ(struct tokenizer_params, mark, F_INT,
+		  "the tokens of a string stand between \\x02 and \\x03"),
+	FIELD_REQ(struct tokenizer_params, mincharnum, F_INT, "characters of a token at least"),
+	FIELD_REQ(struct tokenizer_params, pad_value, F_STRING, "what fills rows"),
+	FIELD(struct tokenizer_params, separators, F_STRINGS, NULL,
+	      "regular expressions, by which strings are split in turn; one that is empty: into characters"),
+	FIELD(struct tokenizer_params, tokenexp, F_STRING, NULL,
+	      "regular expression of a token, if there are no separators"),
 	{0}};
 static const struct field tfidf_attrs[] = {
 	FIELD_REQ(struct tfidf_params, max_gram_length, F_INT, "longest n-gram"),
@@ -148,6 +184,13 @@ const struct op ops_text[] = {{.name = "StringNormalizer",
 			       .out = bool_out,
 			       ATTRS(regex_attrs, struct regex_params),
 			       .infer = regex_infer,
+			       .flags = OP_HOST_VALUES},
+			      {.name = "Tokenizer",
+			       MICROSOFT,
+			       .in = x_in,
+			       .out = y_out,
+			       ATTRS(tokenizer_attrs, struct tokenizer_params),
+			       .infer = tokenizer_infer,
 			       .flags = OP_HOST_VALUES},
 			      {.name = "TfIdfVectorizer",
 			       .since = 9,

@@ -3,6 +3,8 @@
 #define OPS_TEXT_H
 #include "base/field.h"
 
+#include <string.h>
+
 enum case_change { CASE_NONE, CASE_LOWER, CASE_UPPER };
 struct string_normalizer_params {
 	int case_change_action; /* enum case_change */
@@ -17,6 +19,22 @@ struct string_split_params {
 struct regex_params {
 	const char *pattern;
 };
+struct tokenizer_params { /* com.microsoft::Tokenizer */
+	int64_t mark, mincharnum;
+	const char *pad_value, *tokenexp;
+	struct texts separators;
+};
+/* Whether a Tokenizer splits at separators, which go before a tokenexp. */
+static inline bool tokenizer_splits(const struct tokenizer_params *p)
+{
+	return p->separators.n > 0;
+}
+/* Whether a Tokenizer takes every character for a token. ONNX Runtime does so for the expression ".", too, which finds no line feed otherwise. */
+static inline bool tokenizer_by_characters(const struct tokenizer_params *p)
+{
+	return tokenizer_splits(p) ? p->separators.n == 1 && !p->separators.v[0].n
+				   : !strcmp(p->tokenexp, ".");
+}
 enum tfidf_mode { TFIDF_TF, TFIDF_IDF, TFIDF_TFIDF };
 struct tfidf_params {
 	int64_t max_gram_length, max_skip_count, min_gram_length;

@@ -514,7 +514,7 @@ const struct op ops_unary[] = {
 	 .out = identity_out,
 	 .types = T_ALL | T_SEQ | T_OPT,
 	 .infer = infer_identity,
-	 .flags = OP_VIEW},
+	 .flags = OP_VIEW | OP_PASSES},
 	OLD("Identity", 24, (T_ALL & ~T_2BIT) | T_SEQ | T_OPT),
 	OLD("Identity", 23, (T_ALL & ~(T_2BIT | T_F8E8M0)) | T_SEQ | T_OPT),
 	OLD("Identity", 21, (T_ALL & ~(T_2BIT | T_F8E8M0 | T_F4)) | T_SEQ | T_OPT),

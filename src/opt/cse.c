@@ -77,14 +77,22 @@ static uint64_t hash_node(const struct node *n)
 	uint64_t h = hash_bytes(&n->op, sizeof(n->op), 0);
 
 	h = hash_bytes(n->in, n->nin * sizeof(*n->in), h);
+	for (uint32_t i = 0; i < n->nout; i++) {
+		bool omitted = n->out[i] == NO_VALUE;
+		h = hash_bytes(&omitted, sizeof(omitted), h);
+	}
 	return params_hash(n->op, n->params, h);
 }
 
 static bool same_node(const struct node *a, const struct node *b)
 {
-	return a->op == b->op && a->nin == b->nin && a->nout == b->nout &&
-	       !memcmp(a->in, b->in, a->nin * sizeof(*a->in)) &&
-	       params_same(a->op, a->params, b->params);
+	if (a->op != b->op || a->nin != b->nin || a->nout != b->nout ||
+	    memcmp(a->in, b->in, a->nin * sizeof(*a->in)) != 0)
+		return false;
+	for (uint32_t i = 0; i < a->nout; i++)
+		if ((a->out[i] == NO_VALUE) != (b->out[i] == NO_VALUE))
+			return false;
+	return params_same(a->op, a->params, b->params);
 }
 
 /*
@@ -93,12 +101,9 @@ static bool same_node(const struct node *a, const struct node *b)
  */
 static bool merge(struct graph *g, struct node *a, struct node *b)
 {
-	for (uint32_t i = 0; i < a->nout; i++) {
-		if ((a->out[i] == NO_VALUE) != (b->out[i] == NO_VALUE))
-			return false;
+	for (uint32_t i = 0; i < a->nout; i++)
 		if (a->out[i] != NO_VALUE && g->value[b->out[i]]->is_output)
 			return false;
-	}
 	for (uint32_t i = 0; i < a->nout; i++)
 		if (a->out[i] != NO_VALUE)
 			graph_replace(g, b->out[i], a->out[i]);
@@ -114,16 +119,18 @@ static int share_nodes(struct graph *g, struct arena *scratch)
 	for (uint32_t i = 0; i < g->norder; i++) {
 		struct node *n = g->node[g->order[i]];
 		uint32_t *head;
-		bool merged = false;
+		struct node *same = NULL;
 
 		if (!n->op || n->nsub || n->op->flags & OP_RANDOM || !n->nin)
 			continue;
 		head = &t.head[hash_node(n) & t.mask];
-		for (uint32_t k = *head; k && !merged; k = t.next[k])
-			merged = same_node(g->node[k - 1], n) && merge(g, g->node[k - 1], n);
-		changes += merged;
-		if (merged)
+		for (uint32_t k = *head; k && !same; k = t.next[k])
+			same = same_node(g->node[k - 1], n) ? g->node[k - 1] : NULL;
+		/* one that must stay is not entered: each later one would be compared with thousands of them */
+		if (same) {
+			changes += merge(g, same, n);
 			continue;
+		}
 		t.next[n->id + 1] = *head;
 		*head = n->id + 1;
 	}

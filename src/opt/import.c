@@ -369,10 +369,11 @@ static int import_node(struct optimizer *o, struct graph *g, struct node *n);
 /* ---- an If whose condition is known ---------------------------------------------------------- */
 
 /* The branch of an If that will run, and the attribute that holds it; NULL if the condition is not constant. */
-static struct graph *taken_branch(const struct graph *g, const struct node *n, const char **attribute)
+static struct graph *taken_branch(const struct optimizer *o, const struct graph *g,
+				  const struct node *n, const char **attribute)
 {
 	const struct value *c = n->op && may_skip_bodies(n) && n->nsub == 2 ? node_in(g, n, 0) : NULL;
-	const struct tensor *t = value_constant(c);
+	const struct tensor *t = o->config->keep_branches ? NULL : value_constant(c);
 
 	if (!t || t->type.kind != V_TENSOR || t->type.dtype != DT_BOOL || tensor_count(t) != 1)
 		return NULL;
@@ -503,7 +504,7 @@ static const struct op opaque = {.name = "Opaque",
 static int import_node(struct optimizer *o, struct graph *g, struct node *n)
 {
 	const char *attribute;
-	struct graph *branch = taken_branch(g, n, &attribute);
+	struct graph *branch = taken_branch(o, g, n, &attribute);
 	uint32_t first = g->nnodes;
 	int changes, r;
 
@@ -601,7 +602,7 @@ int pass_branches(struct optimizer *o, struct graph *g)
 		for (uint32_t i = 0; r >= 0 && i < g->nnodes; i++) {
 			struct node *n = g->node[i];
 			const char *attribute;
-			struct graph *branch = n->dead ? NULL : taken_branch(g, n, &attribute);
+			struct graph *branch = n->dead ? NULL : taken_branch(o, g, n, &attribute);
 			if (!branch)
 				continue;
 			r = inline_branch(o, g, n, branch, attribute);

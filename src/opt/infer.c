@@ -252,6 +252,8 @@ static int infer_body(struct infer *c, uint32_t k, const struct vinfo *in, struc
 	if (choice)
 		b.diag = &quiet;
 	r = run_graph(&b, g, c->concrete, choice);
+	if (quiet.errors && env->unfit)
+		env->unfit(c, k, &quiet, env->arg);
 	diag_free(&quiet);
 	if (!r && env->inferred)
 		env->inferred(c, k, b.info, env->arg);

@@ -18,6 +18,11 @@ struct infer_env {
 	 * iteration; NULL if nobody wants to know. info is indexed by value id of the body and lives in c->arena.
 	 */
 	void (*inferred)(const struct infer *c, uint32_t k, const struct vinfo *info, void *arg);
+	/*
+	 * Called after body k of c->node was inferred, which may never run, if nodes of it do not fit: `why` has the errors. NULL if
+	 * nobody wants to know.
+	 */
+	void (*unfit)(const struct infer *c, uint32_t k, const struct diag *why, void *arg);
 	void *arg;
 };
 

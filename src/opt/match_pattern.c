@@ -48,35 +48,9 @@ static const struct tensor *constant_of(const struct match *m, uint32_t id)
 	return value_constant(value_of(m, id));
 }
 
-/* Limit of nodes to look at. Constants are folded between passes, so chains of constant nodes are short. */
-enum { CONSTANT_NODES = 64 };
-
-/*
- * Whether a value is a constant or computed from constants only, which a later pass folds. *left is the number of
- * nodes that may still be looked at.
- */
-static bool made_of_constants(const struct match *m, uint32_t id, int *left)
-{
-	const struct value *v = value_of(m, id);
-	const struct node *n;
-
-	if (!v || v->init)
-		return v != NULL;
-	if (v->producer == NO_NODE || --*left < 0)
-		return false;
-	n = m->w->graph->node[v->producer];
-	if (n->op->flags & (OP_RANDOM | OP_CONTROL) || !n->nin)
-		return false;
-	for (uint32_t i = 0; i < n->nin; i++)
-		if (n->in[i] != NO_VALUE && !made_of_constants(m, n->in[i], left))
-			return false;
-	return true;
-}
-
 bool will_be_constant(const struct match *m, uint32_t id)
 {
-	int left = CONSTANT_NODES;
-	return made_of_constants(m, id, &left);
+	return op_makes_constant(m->w->graph, value_of(m, id));
 }
 
 /*

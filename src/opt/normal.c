@@ -5,10 +5,14 @@
  * axes counted from either end, the many operators that only give a tensor another shape, and sizes that are computed in the run.
  */
 #include "ops/cast.h"
+#include "ops/create.h"
 #include "ops/gather.h"
 #include "ops/ints.h"
 #include "ops/layout.h"
+#include "ops/matmul.h"
+#include "ops/norm.h"
 #include "ops/reduce.h"
+#include "ops/resize.h"
 #include "ops/sequence.h"
 #include "ops/slice.h"
 #include "opt/optimizer.h"
@@ -140,6 +144,76 @@ static bool has_word(struct forming *f, const struct node *n, const struct field
 	return params_set(field, copy, word, &f->o->scratch) && params_same(n->op, copy, n->params);
 }
 
+/*
+ * Sets the padding of one axis to what its windows reach: SAME_UPPER and SAME_LOWER (`same`: 1, 2) say it in other words, the last
+ * windows of a ceil_mode reach behind the input, and a padding may be larger than any window needs. Returns false if that depends on a
+ * size that is not known.
+ */
+static bool reach_padding(int64_t in, int64_t out, int64_t window, int64_t stride, int same,
+			  int64_t *begin, int64_t *end)
+{
+	int64_t need;
+
+	if (in < 0 || out < 0) {
+		if (!same || stride != 1)
+			return !same;
+		need = window - 1; /* the output has the size of the input */
+	} else if (__builtin_mul_overflow(out - 1, stride, &need) ||
+		   __builtin_add_overflow(need, window - in, &need)) {
+		return false;
+	}
+	if (same) {
+		need = need < 0 ? 0 : need;
+		*begin = same == 1 ? need / 2 : need - need / 2;
+		*end = need - *begin;
+	} else if (in >= 0 && out >= 0) {
+		*end = need - *begin < 0 ? 0 : need - *begin;
+	}
+	return true;
+}
+
+/* Writes out the padding of a convolution or pool, whose other lists are written out already. */
+static void form_padding(struct forming *f, struct node *n, const struct field *pad)
+{
+	const struct shape *x = shape_in(f, n, 0), *y = shape_out(f, n);
+	const struct ints *k = list_field(n, "kernel_shape"), *s = list_field(n, "strides"),
+			  *apart = list_field(n, "dilations");
+	const struct field *up = params_field(n->op, "ceil_mode");
+	const struct field *count = params_field(n->op, "count_include_pad");
+	int spatial = x->rank - 2;
+	double ceil = 0, counted = 0;
+	struct ints *pads = list_field(n, "pads");
+
+	if (list_field(n, "output_padding") || !y || y->rank != x->rank || k->n != spatial || !s ||
+	    s->n != spatial || (apart && apart->n != spatial))
+		return;
+	int same = has_word(f, n, pad, "SAME_UPPER")   ? 1
+		   : has_word(f, n, pad, "SAME_LOWER") ? 2
+						       : 0;
+	if ((up && !params_number(up, n->params, &ceil)) ||
+	    (count && !params_number(count, n->params, &counted)) || (ceil != 0 && counted != 0) ||
+	    (!same && pads->n != 2 * spatial))
+		return;
+	int64_t *v = arena_new_n(f->g->arena, int64_t, 2 * (size_t)spatial);
+	for (int i = 0; i < spatial; i++) {
+		int64_t by = apart ? apart->v[i] : 1, window = k->v[i];
+		if (k->v[i] < 1 || k->v[i] > INT32_MAX || by < 1 || by > INT32_MAX || s->v[i] < 1)
+			return;
+		window = (window - 1) * by + 1;
+		v[i] = same ? 0 : pads->v[i];
+		v[spatial + i] = same ? 0 : pads->v[spatial + i];
+		if (v[i] < 0 || v[spatial + i] < 0 || v[i] > INT32_MAX ||
+		    (ceil != 0 && (x->dim[2 + i] < 0 || y->dim[2 + i] < 0)) ||
+		    !reach_padding(x->dim[2 + i], y->dim[2 + i], window, s->v[i], same, &v[i],
+				   &v[spatial + i]))
+			return;
+	}
+	*pads = (struct ints){v, 2 * spatial};
+	params_set(pad, n->params, "NOTSET", f->g->arena);
+	if (up)
+		params_set_number(up, n->params, 0);
+}
+
 /* The lists of convolutions and pools that may be left out are written out; VALID is a padding by zeros. */
 static void form_window(struct forming *f, struct node *n)
 {
@@ -159,6 +233,11 @@ static void form_window(struct forming *f, struct node *n)
 	fill_list(f, list_field(n, "strides"), spatial, 1);
 	fill_list(f, list_field(n, "dilations"), spatial, 1);
 	fill_list(f, list_field(n, "output_padding"), spatial, 0);
+	if (kernel->n <= 0 && w && w->rank == x->rank)
+		*kernel = (struct ints){
+			arena_dup(f->g->arena, w->dim + 2, (size_t)spatial * sizeof(*w->dim)),
+			spatial};
+	form_padding(f, n, pad);
 	/* without padding, and without windows that stick out, there is nothing to count */
 	const struct field *count = params_field(n->op, "count_include_pad");
 	const struct field *up = params_field(n->op, "ceil_mode");
@@ -168,10 +247,6 @@ static void form_window(struct forming *f, struct node *n)
 		padded |= pads->v[i] != 0;
 	if (count && !padded && up && params_number(up, n->params, &ceil) && ceil == 0)
 		params_set_number(count, n->params, 0);
-	if (kernel->n <= 0 && w && w->rank == x->rank)
-		*kernel = (struct ints){
-			arena_dup(f->g->arena, w->dim + 2, (size_t)spatial * sizeof(*w->dim)),
-			spatial};
 }
 
 static void form_attributes(struct forming *f, struct node *n)
@@ -182,8 +257,10 @@ static void form_attributes(struct forming *f, struct node *n)
 
 	form_window(f, n);
 	/* an axis of a result with more dimensions may be one of its own */
-	if (axis && x && y && y->rank <= x->rank && params_number(axis, n->params, &v) && v < 0 &&
-	    v >= -x->rank)
+	if (n->op == op_named("OneHot") && y && params_number(axis, n->params, &v) && v < 0)
+		params_set_number(axis, n->params, v + y->rank);
+	else if (axis && x && y && y->rank <= x->rank && params_number(axis, n->params, &v) &&
+		 v < 0 && v >= -x->rank)
 		params_set_number(axis, n->params, v + x->rank);
 	if (perm && perm->type == F_INTS && x && list_field(n, "perm")->n < 0) {
 		fill_list(f, list_field(n, "perm"), x->rank, 0);
@@ -301,8 +378,13 @@ static void form_reduction(struct forming *f, struct node *n)
 
 	if (!x || n->nout != 1 || (node_in(f->g, n, 1) && !constant_ints(f, n, 1, &l)))
 		return;
-	if (!l.n && p->noop_with_empty_axes)
+	if (!l.n && p->noop_with_empty_axes) {
+		if (node_in(f->g, n, 1)) {
+			node_set_ins(f->g, n, n->in, 1);
+			f->changes++;
+		}
 		return;
+	}
 	for (int i = 0; !l.n && i < x->rank; i++)
 		l.v[i] = i;
 	l.n = l.n ? l.n : x->rank;
@@ -577,77 +659,597 @@ static void form_expand(struct forming *f, struct node *n)
 	f->changes++;
 }
 
-/* The place of dimension i after the last two of `rank` dimensions are swapped. */
-static int swapped(int i, int rank)
-{
-	return i == rank - 1 ? i - 1 : i == rank - 2 ? i + 1 : i;
-}
-
-/* A Transpose of the last two dimensions goes before an operator that only splits or merges those before them. */
+/* A Transpose of dimensions of size 1 alone is a view. */
 static void form_transpose(struct forming *f, struct node *n)
 {
-	const struct shape *h = shape_in(f, n, 0), *y = shape_out(f, n), *x;
+	const struct shape *h = shape_in(f, n, 0);
 	const struct ints *perm = list_field(n, "perm");
-	int64_t *swap, list[MAX_RANK];
 
-	if (!h || !y || h->rank < 2 || perm->n != h->rank)
+	if (h && shape_out(f, n) && perm->n == h->rank && keeps_order(h, perm))
+		view_instead(f, n, viewed(f, n->in[0]));
+}
+
+/* ---- transposes go down, behind what reads them, where they meet others */
+
+/* The Transpose that makes operand i, if all is known of it; or NULL. */
+static const struct node *transposed(const struct forming *f, const struct node *n, uint32_t i)
+{
+	const struct value *v = node_in(f->g, n, i);
+	const struct node *t = v && v->producer != NO_NODE ? f->g->node[v->producer] : NULL;
+	const struct shape *x =
+		t && !t->dead && t->op == op_named("Transpose") ? shape_in(f, t, 0) : NULL;
+
+	if (!x || !shape_in(f, n, i))
+		return NULL;
+	const struct ints *perm = list_field(t, "perm");
+	for (int64_t k = 0; k < perm->n; k++)
+		if (perm->v[k] < 0 || perm->v[k] >= x->rank)
+			return NULL;
+	return perm->n == x->rank && x->rank > 0 ? t : NULL;
+}
+
+static struct ints inverse(struct forming *f, const struct ints *perm)
+{
+	int64_t *v = arena_new_n(f->g->arena, int64_t, (size_t)perm->n + 1);
+
+	for (int64_t i = 0; i < perm->n; i++)
+		v[perm->v[i]] = i;
+	return (struct ints){v, perm->n};
+}
+
+static struct transpose_params *transpose_by(struct forming *f, struct ints perm)
+{
+	struct transpose_params *p = params_new(op_named("Transpose"), f->g->arena);
+
+	p->perm = perm;
+	return p;
+}
+
+/* Computes the same operator of other operands, and makes of the node a Transpose of the result. */
+static void sink(struct forming *f, struct node *n, void *params, const uint32_t *in, uint32_t nin,
+		 struct ints perm)
+{
+	uint32_t y = add_node(f, op_qualified(n->op), params, in, nin, n->origin);
+
+	turn_into(f, n, "Transpose", transpose_by(f, perm), &y, 1);
+}
+
+/* Returns a value whose dimensions, put in the order perm, are those of operand i; NO_VALUE if that takes a Transpose that stays. */
+static uint32_t before_transpose(struct forming *f, const struct node *n, uint32_t i,
+				 const struct ints *perm)
+{
+	const struct node *t = transposed(f, n, i);
+	const struct value *v = node_in(f->g, n, i);
+	const struct shape *s = shape_in(f, n, i);
+
+	if (t && list_field(t, "perm")->n == perm->n &&
+	    !memcmp(list_field(t, "perm")->v, perm->v, (size_t)perm->n * sizeof(*perm->v)))
+		return t->in[0];
+	if (!v || !s || s->rank > perm->n)
+		return NO_VALUE;
+	if (shape_known(s) && shape_count(s) == 1)
+		return v->id;
+	struct ints back = inverse(f, perm);
+	struct shape full = {.rank = (int)perm->n};
+	uint32_t in[2] = {v->id, NO_VALUE};
+	for (int k = 0; k < full.rank; k++)
+		full.dim[k] = k < full.rank - s->rank ? 1 : s->dim[k - (full.rank - s->rank)];
+	if ((!v->init && !keeps_order(&full, &back)) || !shape_known(&full))
+		if (s->rank != perm->n || !keeps_order(&full, &back))
+			return NO_VALUE;
+	if (s->rank != perm->n) {
+		in[1] = add_ints(f, full.dim, full.rank);
+		in[0] = add_node(f, "Reshape", NULL, in, 2, n->origin);
+	}
+	return add_node(f, "Transpose", transpose_by(f, back), in, 1, n->origin);
+}
+
+static void sink_elementwise(struct forming *f, struct node *n)
+{
+	const struct shape *y = shape_out(f, n);
+	const struct node *t = NULL;
+	uint32_t in[8];
+
+	for (uint32_t i = 0; i < n->nin && !t; i++)
+		t = transposed(f, n, i);
+	if (!t || n->nout != 1 || n->nin > 8 || n->nsub || !y)
 		return;
-	if (keeps_order(h, perm) && view_instead(f, n, viewed(f, n->in[0])))
+	const struct ints perm = *list_field(t, "perm");
+	if (perm.n != y->rank || keeps_order(shape_in(f, t, 0), &perm))
 		return;
-	uint32_t source = viewed(f, n->in[0]);
-	x = &f->g->value[source]->info.shape;
-	if (source == n->in[0] || x->rank < 2)
-		return;
-	for (int i = 0; i < h->rank; i++)
-		if (perm->v[i] != swapped(i, h->rank))
+	for (uint32_t i = 0; i < n->nin; i++)
+		if (n->in[i] != NO_VALUE && before_transpose(f, n, i, &perm) == NO_VALUE)
 			return;
-	for (int i = 1; i <= 2; i++)
-		if (x->dim[x->rank - i] != h->dim[h->rank - i] || h->dim[h->rank - i] == DIM_UNKNOWN)
-			return;
-	struct shape turned = *x;
-	turned.dim[x->rank - 1] = x->dim[x->rank - 2];
-	turned.dim[x->rank - 2] = x->dim[x->rank - 1];
-	if (!find_target(&turned, y, list))
+	for (uint32_t i = 0; i < n->nin; i++)
+		in[i] = n->in[i] == NO_VALUE ? NO_VALUE : before_transpose(f, n, i, &perm);
+	sink(f, n, n->params, in, n->nin, perm);
+}
+
+/* Whether both shapes have the same dimensions in the same order, apart from those of size 1. */
+static bool same_but_ones(const struct shape *x, const struct shape *y)
+{
+	int i = 0, k = 0;
+
+	for (;; i++, k++) {
+		while (i < x->rank && x->dim[i] == 1)
+			i++;
+		while (k < y->rank && y->dim[k] == 1)
+			k++;
+		if (i == x->rank || k == y->rank)
+			return i == x->rank && k == y->rank;
+		if (x->dim[i] != y->dim[k] || x->dim[i] == DIM_UNKNOWN)
+			return false;
+	}
+}
+
+/* A view that only moves dimensions of size 1, as a Transpose may, goes behind what computes each element by itself as well. */
+static void sink_view_below(struct forming *f, struct node *n)
+{
+	const struct shape *y = shape_out(f, n);
+	const struct value *v = NULL;
+	uint32_t in[8];
+
+	if (n->nout != 1 || n->nin > 8 || n->nsub || !y || n->op == op_named("Identity"))
 		return;
-	swap = arena_new_n(f->g->arena, int64_t, (size_t)x->rank);
+	for (uint32_t i = 0; i < n->nin; i++) {
+		const struct value *w = node_in(f->g, n, i);
+		in[i] = n->in[i];
+		if (!w || (w->init && tensor_count(w->init) == 1 && w->init->shape.rank <= y->rank))
+			continue;
+		if (v)
+			return;
+		v = w;
+		in[i] = viewed(f, w->id);
+	}
+	const struct shape *x =
+		v && viewed(f, v->id) != v->id ? &f->g->value[viewed(f, v->id)]->info.shape : NULL;
+	if (!x || x->rank != y->rank || !shape_equal(&v->info.shape, y) || !same_but_ones(x, y))
+		return;
+	int64_t list[MAX_RANK];
+	int count;
+	if (!find_view(x, y, list, &count) || strcmp(find_view(x, y, list, &count), "Reshape") != 0)
+		return;
+	uint32_t back[2] = {add_node(f, op_qualified(n->op), n->params, in, n->nin, n->origin),
+			    add_ints(f, list, count)};
+	turn_into(f, n, "Reshape", NULL, back, 2);
+}
+
+static void sink_reduction(struct forming *f, struct node *n)
+{
+	const struct node *t = transposed(f, n, 0);
+	const struct reduce *p = n->params;
+	struct int_list l;
+
+	if (!t || n->nout != 1 || !p->keepdims || !constant_ints(f, n, 1, &l))
+		return;
+	const struct ints perm = *list_field(t, "perm");
+	for (int i = 0; i < l.n; i++) {
+		if (l.v[i] < 0 || l.v[i] >= perm.n)
+			return;
+		l.v[i] = perm.v[l.v[i]];
+	}
+	qsort(l.v, (size_t)l.n, sizeof(*l.v), by_size);
+	uint32_t in[2] = {t->in[0], add_ints(f, l.v, l.n)};
+	sink(f, n, n->params, in, 2, perm);
+}
+
+/* A Concat of tensors that are all transposed alike, and a Softmax, work along another axis. */
+static void sink_axis(struct forming *f, struct node *n)
+{
+	const struct field *field = params_field(n->op, "axis");
+	const struct node *t = transposed(f, n, 0);
+	double axis;
+
+	if (!t || n->nout != 1 || !params_number(field, n->params, &axis))
+		return;
+	const struct ints perm = *list_field(t, "perm");
+	uint32_t *in = arena_new_n(f->g->arena, uint32_t, (size_t)n->nin + 1);
+	for (uint32_t i = 0; i < n->nin; i++) {
+		const struct node *u = transposed(f, n, i);
+		if (!u || list_field(u, "perm")->n != perm.n ||
+		    memcmp(list_field(u, "perm")->v, perm.v, (size_t)perm.n * sizeof(*perm.v)))
+			return;
+		in[i] = u->in[0];
+	}
+	if (axis < 0 || axis >= (double)perm.n)
+		return;
+	void *params = arena_dup(f->g->arena, n->params, op_resolved(n->op).params_size);
+	params_set_number(field, params, (double)perm.v[(int)axis]);
+	sink(f, n, params, in, n->nin, perm);
+}
+
+/* Dimensions first..first+n-1 of a tensor become dimensions to..to+m-1 of a view of it. */
+struct regrouped {
+	int first, n, to, m;
+};
+
+/* Finds the smallest groups of dimensions of h and y that correspond. Returns their number, or 0. */
+static int find_groups(const struct shape *h, const struct shape *y, struct regrouped *g)
+{
+	int n = 0, i = 0, k = 0;
+
+	while (i < h->rank && k < y->rank) {
+		struct regrouped *r = &g[n++];
+		*r = (struct regrouped){i, 1, k, 1};
+		int64_t a = h->dim[i++], b = y->dim[k++];
+		if (a == DIM_UNKNOWN || b == DIM_UNKNOWN || a == 0 || b == 0)
+			return 0;
+		while (a != b) {
+			bool more = a >= 0 && b >= 0 && a < b;
+			if (a < 0 || b < 0 || (more ? i == h->rank : k == y->rank))
+				return 0;
+			int64_t next = more ? h->dim[i++] : y->dim[k++];
+			if (next <= 0 || __builtin_mul_overflow(more ? a : b, next, more ? &a : &b))
+				return 0;
+			*(more ? &r->n : &r->m) += 1;
+		}
+	}
+	for (; n && i < h->rank && h->dim[i] == 1; i++)
+		g[n - 1].n++;
+	for (; n && k < y->rank && y->dim[k] == 1; k++)
+		g[n - 1].m++;
+	return i == h->rank && k == y->rank ? n : 0;
+}
+
+/* A view of a transposed tensor that keeps the groups of dimensions together which the Transpose moves. */
+static bool sink_view(struct forming *f, struct node *n)
+{
+	const struct node *t = n->nout == 1 ? transposed(f, n, 0) : NULL;
+	const struct shape *y = shape_out(f, n), *h = t ? shape_in(f, n, 0) : NULL;
+	struct regrouped g[MAX_RANK];
+	struct shape before = {0};
+	int64_t place[MAX_RANK], list[MAX_RANK];
+
+	int groups = h && y ? find_groups(h, y, g) : 0;
+	if (!groups || keeps_order(shape_in(f, t, 0), list_field(t, "perm")))
+		return false;
+	const struct ints perm = *list_field(t, "perm");
+	for (int i = 0; i < groups; i++)
+		for (int k = 1; k < g[i].n; k++)
+			if (perm.v[g[i].first + k] != perm.v[g[i].first + k - 1] + 1)
+				return false;
+	for (int64_t at = 0; at < perm.n; at++) /* the groups in the order of the source */
+		for (int i = 0; i < groups; i++)
+			for (int k = 0; perm.v[g[i].first] == at && k < g[i].m; k++) {
+				place[g[i].to + k] = before.rank;
+				before.dim[before.rank++] = y->dim[g[i].to + k];
+			}
+	const struct shape *x = shape_in(f, t, 0);
+	if (!find_target(x, &before, list))
+		return false;
+	int64_t *then = arena_dup(f->g->arena, place, (size_t)y->rank * sizeof(*place));
+	uint32_t in[2] = {t->in[0], add_ints(f, list, before.rank)};
+	in[0] = add_node(f, "Reshape", NULL, in, 2, n->origin);
+	turn_into(f, n, "Transpose", transpose_by(f, (struct ints){then, y->rank}), in, 1);
+	return true;
+}
+
+/* ---- defaults, and what has no effect */
+
+/* Returns elements from..to-1 of the last dimension of a constant; the constant itself if that dimension broadcasts. */
+static const struct tensor *last_part(struct forming *f, const struct tensor *t, int64_t from,
+				      int64_t to)
+{
+	struct shape s = t->shape;
+	size_t size = dtype_bits(tensor_dtype(t)) / 8;
+
+	if (!s.rank || s.dim[s.rank - 1] == 1)
+		return t;
+	int64_t n = s.dim[s.rank - 1], rows = n ? tensor_count(t) / n : 0;
+	s.dim[s.rank - 1] = to - from;
+	struct tensor *part = tensor_new(f->g->arena, tensor_dtype(t), &s);
+	for (int64_t i = 0; i < rows; i++)
+		memcpy((char *)part->data + (size_t)(i * (to - from)) * size,
+		       (const char *)t->data + (size_t)(i * n + from) * size,
+		       (size_t)(to - from) * size);
+	return part;
+}
+
+/* Part of the results of a product by a constant matrix is a product by part of that matrix, as if it had never been joined. */
+static void form_slice_of_product(struct forming *f, struct node *n)
+{
+	const struct value *v = node_in(f->g, n, 0);
+	const struct node *g = v && v->producer != NO_NODE ? f->g->node[v->producer] : NULL;
+	const struct shape *x = shape_in(f, n, 0);
+	struct int_list from, to, axis, step;
+
+	if (!g || g->dead || g->op != op_named("infer::Gemm") || g->nout != 1 || !x ||
+	    (g->nin > 3 && g->in[3] != NO_VALUE) || !constant_ints(f, n, 1, &from) ||
+	    !constant_ints(f, n, 2, &to) || !constant_ints(f, n, 3, &axis) ||
+	    !constant_ints(f, n, 4, &step) || from.n != 1 || axis.v[0] != x->rank - 1 ||
+	    step.v[0] != 1)
+		return;
+	const struct value *b = node_in(f->g, g, 1), *c = node_in(f->g, g, 2);
+	int64_t all = x->dim[x->rank - 1];
+	const struct field *turned = params_field(g->op, "transB");
+	double trans = 1;
+	if (!b || !b->init || b->init->shape.rank != 2 || b->init->shape.dim[1] != all ||
+	    !params_number(turned, g->params, &trans) || trans != 0 || from.v[0] < 0 ||
+	    to.v[0] > all || from.v[0] >= to.v[0] || dtype_bits(tensor_dtype(b->init)) < 8 ||
+	    (c && (!c->init || (c->init->shape.rank && c->init->shape.dim[c->init->shape.rank - 1] != 1 &&
+				c->init->shape.dim[c->init->shape.rank - 1] != all))))
+		return;
+	uint32_t in[3] = {g->in[0], NO_VALUE, NO_VALUE};
+	in[1] = graph_add_const(f->g, b->name, last_part(f, b->init, from.v[0], to.v[0]))->id;
+	if (c)
+		in[2] = graph_add_const(f->g, c->name, last_part(f, c->init, from.v[0], to.v[0]))->id;
+	opt_info(f->o, f->g);
+	put_in_place(f, n->out[0], add_node(f, "infer::Gemm", g->params, in, c ? 3 : 2, g->origin));
+}
+
+static bool is_zero(const struct value *v)
+{
+	const struct tensor *t = v ? v->init : NULL;
+
+	return t && t->type.kind == V_TENSOR && tensor_count(t) == 1 &&
+	       tensor_dtype(t) != DT_STRING && dtype_class(tensor_dtype(t)) != DT_COMPLEX &&
+	       elem_f64(tensor_dtype(t), t->data, 0) == 0;
+}
+
+static void leave_out(struct forming *f, struct node *n, uint32_t i)
+{
+	uint32_t in[8];
+
+	if (i >= n->nin || n->in[i] == NO_VALUE || n->nin > 8)
+		return;
+	memcpy(in, n->in, n->nin * sizeof(*in));
+	in[i] = NO_VALUE;
+	uint32_t count = n->nin;
+	while (count && in[count - 1] == NO_VALUE)
+		count--;
+	node_set_ins(f->g, n, in, count);
+	f->changes++;
+}
+
+/* Pads are written out for all axes; a value of 0, which is the default, and one that no mode reads are left out. */
+static void form_pad(struct forming *f, struct node *n)
+{
+	const struct shape *x = shape_in(f, n, 0);
+	const struct field *mode = params_field(n->op, "mode");
+	struct int_list pads, axes;
+	int64_t all[2 * MAX_RANK] = {0};
+
+	if (n->nin > 2 && (is_zero(node_in(f->g, n, 2)) || !has_word(f, n, mode, "constant")))
+		leave_out(f, n, 2);
+	if (!x || !node_in(f->g, n, 3) || !constant_ints(f, n, 1, &pads) ||
+	    !constant_ints(f, n, 3, &axes) || pads.n != 2 * axes.n)
+		return;
+	for (int i = 0; i < axes.n; i++) {
+		int a = axis_of(axes.v[i], x->rank);
+		if (a < 0)
+			return;
+		all[a] = pads.v[i];
+		all[x->rank + a] = pads.v[axes.n + i];
+	}
+	node_set_in(f->g, n, 1, add_ints(f, all, 2 * x->rank));
+	leave_out(f, n, 3);
+}
+
+/* The scales of a Resize are written out for all axes, and attributes that its mode does not read have their defaults. */
+static void form_resize(struct forming *f, struct node *n)
+{
+	const struct shape *x = shape_in(f, n, 0);
+	const struct value *v = node_in(f->g, n, 2);
+	const struct tensor *scales = v ? v->init : NULL;
+	struct resize *p = n->params;
+	bool grows = scales && tensor_dtype(scales) == DT_F32 && tensor_count(scales) > 0;
+
+	for (int64_t i = 0; grows && i < tensor_count(scales); i++)
+		grows = elem_f64(DT_F32, scales->data, i) >= 1;
+	p->mode = p->mode == RESIZE_BILINEAR ? RESIZE_LINEAR : p->mode;
+	if (p->coordinate_transformation_mode != COORD_TF_CROP_AND_RESIZE) {
+		leave_out(f, n, 1);
+		p->extrapolation_value = 0;
+	}
+	if (p->mode != RESIZE_NEAREST)
+		p->nearest_mode = NEAREST_PREFER_FLOOR;
+	else if (p->nearest_mode == NEAREST_SIMPLE && grows)
+		p->nearest_mode = NEAREST_FLOOR;
+	if (p->mode != RESIZE_CUBIC)
+		p->cubic_coeff_a = -0.75f;
+	if (grows || p->mode == RESIZE_NEAREST)
+		p->antialias = 0;
+	if (!x || !scales || tensor_dtype(scales) != DT_F32 || p->axes.n <= 0 ||
+	    p->axes.n != tensor_count(scales))
+		return;
+	struct tensor *t =
+		tensor_new(f->g->arena, DT_F32, &(struct shape){.rank = 1, .dim = {x->rank}});
 	for (int i = 0; i < x->rank; i++)
-		swap[i] = swapped(i, x->rank);
-	struct transpose_params *p = params_new(n->op, f->g->arena);
-	p->perm = (struct ints){swap, x->rank};
-	uint32_t in[2] = {add_node(f, "Transpose", p, &source, 1, n->origin), NO_VALUE};
-	in[1] = add_ints(f, list, y->rank);
-	turn_into(f, n, "Reshape", NULL, in, 2);
+		((float *)t->data)[i] = 1;
+	for (int64_t i = 0; i < p->axes.n; i++) {
+		int a = axis_of(p->axes.v[i], x->rank);
+		if (a < 0)
+			return;
+		((float *)t->data)[a] = ((const float *)scales->data)[i];
+	}
+	const struct resize *plain = params_new(n->op, f->g->arena);
+	p->axes = plain->axes;
+	node_set_in(f->g, n, 2, graph_add_const(f->g, "", t)->id);
+	opt_info(f->o, f->g);
+	f->changes++;
+}
+
+/* Version 18 has a scale and a shift for each group, version 21 for each channel. */
+static void form_group_norm(struct forming *f, struct node *n)
+{
+	const struct shape *x = shape_in(f, n, 0);
+	const struct group_norm *p = n->params;
+
+	for (uint32_t i = 1; i <= 2; i++) {
+		const struct value *v = node_in(f->g, n, i);
+		const struct tensor *t = v ? v->init : NULL;
+		if (!x || x->rank < 2 || !t || t->shape.rank != 1 || p->num_groups < 1 ||
+		    t->shape.dim[0] != p->num_groups || x->dim[1] <= p->num_groups ||
+		    x->dim[1] % p->num_groups || dtype_bits(tensor_dtype(t)) < 8)
+			continue;
+		size_t size = dtype_bits(tensor_dtype(t)) / 8;
+		int64_t each = x->dim[1] / p->num_groups;
+		struct tensor *all = tensor_new(f->g->arena, tensor_dtype(t),
+						&(struct shape){.rank = 1, .dim = {x->dim[1]}});
+		for (int64_t k = 0; k < x->dim[1]; k++)
+			memcpy((char *)all->data + (size_t)k * size,
+			       (const char *)t->data + (size_t)(k / each) * size, size);
+		node_set_in(f->g, n, i, graph_add_const(f->g, v->name, all)->id);
+		opt_info(f->o, f->g);
+		f->changes++;
+	}
+}
+
+/* An Einsum that only multiplies matrices is a MatMul: "ij,jk->ik", perhaps with the same letters before both. */
+static void form_einsum(struct forming *f, struct node *n)
+{
+	const struct einsum *p = n->params;
+	const struct shape *a = shape_in(f, n, 0), *b = shape_in(f, n, 1);
+	char text[64];
+	size_t m = 0;
+
+	for (const char *s = p->equation; s && *s && m < sizeof(text) - 1; s++)
+		if (*s != ' ')
+			text[m++] = *s;
+	text[m] = '\0';
+	size_t r = strcspn(text, ",");
+	if (n->nin != 2 || !a || !b || r < 2 || m != 3 * r + 3 || (size_t)a->rank != r ||
+	    (size_t)b->rank != r || strspn(text, "abcdefghijklmnopqrstuvwxyz") != r ||
+	    text[2 * r + 1] != '-' || text[2 * r + 2] != '>')
+		return;
+	const char *x = text, *y = text + r + 1, *z = text + 2 * r + 3;
+	bool matrices = x[r - 1] == y[r - 2] && x[r - 2] == z[r - 2] && y[r - 1] == z[r - 1] &&
+			!strncmp(x, y, r - 2) && !strncmp(x, z, r - 2) && y[r - 1] != x[r - 1];
+	for (size_t i = 0; i < r; i++)
+		for (size_t k = 0; k < r; k++)
+			matrices &= (i == k || x[i] != x[k]) && (i != k ? true : x[i] != y[r - 1]);
+	if (matrices)
+		turn_into(f, n, "MatMul", NULL, n->in, 2);
+}
+
+/* The axis of a DFT is written out, counted from the front. */
+static void form_dft(struct forming *f, struct node *n)
+{
+	const struct shape *x = shape_in(f, n, 0);
+	const struct value *v = node_in(f->g, n, 2);
+	struct int_list l = {.n = 1, .v = {-2}};
+
+	if (!x || (v && (!constant_ints(f, n, 2, &l) || l.n != 1)))
+		return;
+	int a = axis_of(l.v[0], x->rank);
+	if (a < 0 || (v && l.v[0] == a && tensor_dtype(v->init) == DT_I64))
+		return;
+	struct tensor *t = tensor_new(f->g->arena, DT_I64, &(struct shape){.rank = 0});
+	elem_set_i64(DT_I64, t->data, 0, a);
+	uint32_t in[3] = {n->in[0], n->nin > 1 ? n->in[1] : NO_VALUE,
+			  graph_add_const(f->g, "", t)->id};
+	opt_info(f->o, f->g);
+	node_set_ins(f->g, n, in, 3);
+	f->changes++;
+}
+
+static void form_constant_of_shape(struct forming *f, struct node *n)
+{
+	(void)f;
+	struct constant_of_shape *p = n->params;
+
+	if (p->value && tensor_dtype(p->value) == DT_F32 && tensor_count(p->value) == 1 &&
+	    elem_f64(DT_F32, p->value->data, 0) == 0)
+		p->value = NULL;
+}
+
+static void form_grid_sample(struct forming *f, struct node *n)
+{
+	(void)f;
+	struct grid_sample *p = n->params;
+
+	p->mode = p->mode == GRID_BILINEAR  ? GRID_LINEAR
+		  : p->mode == GRID_BICUBIC ? GRID_CUBIC
+					    : p->mode;
+}
+
+/* A pool over the whole picture is a global one. */
+static void form_pool(struct forming *f, struct node *n)
+{
+	const struct shape *x = shape_in(f, n, 0);
+	const struct ints *k = list_field(n, "kernel_shape"), *pads = list_field(n, "pads"),
+			  *apart = list_field(n, "dilations");
+	bool whole = x && n->nout == 1 && x->rank >= 3 && k->n == x->rank - 2 && pads->n >= 0 &&
+		     has_word(f, n, params_field(n->op, "auto_pad"), "NOTSET");
+
+	for (int64_t i = 0; whole && i < k->n; i++)
+		whole = k->v[i] == x->dim[2 + i] && (!apart || apart->n <= i || apart->v[i] == 1);
+	for (int64_t i = 0; whole && i < pads->n; i++)
+		whole = pads->v[i] == 0;
+	if (whole)
+		turn_into(f, n, n->op == op_named("MaxPool") ? "GlobalMaxPool" : "GlobalAveragePool",
+			  NULL, n->in, 1);
 }
 
 /* ---- the pass */
 
+static void form_reduction_below(struct forming *f, struct node *n)
+{
+	form_reduction(f, n);
+	if (n->op != op_named("Squeeze"))
+		sink_reduction(f, n);
+}
+
+static void form_slice_below(struct forming *f, struct node *n)
+{
+	form_slice(f, n);
+	form_slice_of_product(f, n);
+}
+
+static void form_operands(struct forming *f, struct node *n)
+{
+	form_broadcast(f, n);
+	sink_elementwise(f, n);
+	if (op_flags(n->op) & OP_ELEMENTWISE)
+		sink_view_below(f, n);
+}
+
+/* An upgrade may have left the name that the operator had in its old version. */
 static void form_node(struct forming *f, struct node *n)
 {
+	static const struct {
+		const char *name;
+		void (*form)(struct forming *, struct node *);
+	} rows[] = {
+		{"Slice", form_slice_below},
+		{"Split", form_split},
+		{"Gather", form_gather},
+		{"SequenceAt", form_sequence_at},
+		{"CastLike", form_cast_like},
+		{"Transpose", form_transpose},
+		{"Tile", form_tile},
+		{"Expand", form_expand},
+		{"Pad", form_pad},
+		{"Resize", form_resize},
+		{"GroupNormalization", form_group_norm},
+		{"Einsum", form_einsum},
+		{"DFT", form_dft},
+		{"ConstantOfShape", form_constant_of_shape},
+		{"GridSample", form_grid_sample},
+		{"AveragePool", form_pool},
+		{"MaxPool", form_pool},
+		{"Concat", sink_axis},
+		{"Softmax", sink_axis},
+	};
+
+	if (strcmp(n->type, n->op->name) != 0)
+		set_operator(n, n->op, n->params);
 	if (!n->params)
 		return;
 	form_attributes(f, n);
-	if (op_flags(n->op) & OP_VIEW)
-		form_view(f, n);
-	else if (n->op == op_named("Slice"))
-		form_slice(f, n);
-	else if (n->op == op_named("Split"))
-		form_split(f, n);
-	else if (n->op == op_named("Gather"))
-		form_gather(f, n);
-	else if (n->op == op_named("SequenceAt"))
-		form_sequence_at(f, n);
-	else if (n->op == op_named("CastLike"))
-		form_cast_like(f, n);
-	else if (n->op == op_named("Transpose"))
-		form_transpose(f, n);
-	else if (n->op == op_named("Tile"))
-		form_tile(f, n);
-	else if (n->op == op_named("Expand"))
-		form_expand(f, n);
-	else if (op_flags(n->op) & OP_ELEMENTWISE)
-		form_broadcast(f, n);
-	else if (params_field(n->op, "noop_with_empty_axes"))
-		form_reduction(f, n);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+		if (n->op == op_named(rows[i].name)) {
+			rows[i].form(f, n);
+			return;
+		}
+	if (op_flags(n->op) & OP_VIEW) {
+		if (!sink_view(f, n))
+			form_view(f, n);
+	} else if (op_flags(n->op) & OP_ELEMENTWISE) {
+		form_operands(f, n);
+	} else if (params_field(n->op, "noop_with_empty_axes")) {
+		form_reduction_below(f, n);
+	}
 }
 
 /* Forms each node. Returns the number of changes, or -code. */

@@ -22,10 +22,10 @@ struct graph_info {
 };
 
 /*
- * Makes the values that `names` lists or matches the outputs of the model, in that order, and removes what they do not
- * need. Fails with E-OPTION.
+ * Makes the values that config->outputs lists or matches the outputs of the model, in that order, followed by those of
+ * config->step_outputs, and removes what they do not need. Fails with E-OPTION.
  */
-int opt_choose_outputs(struct model *m, const struct texts *names, struct diag *d);
+int opt_choose_outputs(struct model *m, const struct run_config *config, struct diag *d);
 
 struct optimizer {
 	struct model *model;

@@ -11,6 +11,8 @@
 #include <string.h>
 
 struct chosen {
+	const struct texts *made; /* names of outputs that the steps make */
+	struct model *m;
 	struct graph *g;
 	struct arena *a;
 	uint32_t *out, *place, n;
@@ -50,11 +52,33 @@ static bool choose_node(struct chosen *c, const char *word)
 	return found;
 }
 
-/* Chooses the model's outputs, and if none matches the tensors inside, by name or pattern. Returns false if nothing matches. */
+/* Chooses among the outputs that the steps make. Returns false if nothing matches. */
+static bool choose_made(struct chosen *c, const char *word, bool pattern)
+{
+	bool found = false;
+
+	for (int64_t i = 0; i < c->made->n; i++) {
+		const char *name = c->made->v[i].s;
+		uint32_t k = 0;
+		if (pattern ? fnmatch(word, name, 0) != 0 : strcmp(word, name) != 0)
+			continue;
+		while (k < c->m->nmade && strcmp(c->m->made[k], name) != 0)
+			k++;
+		c->m->made[k] = name;
+		c->m->nmade += k == c->m->nmade;
+		found = true;
+	}
+	return found;
+}
+
+/*
+ * Chooses the model's outputs and, by pattern, those that the steps make, and if none matches the tensors inside, by name or pattern.
+ * Returns false if nothing matches.
+ */
 static bool choose_matching(struct chosen *c, const char *word, bool pattern)
 {
 	const struct graph *g = c->g;
-	bool found = false;
+	bool found = pattern && choose_made(c, word, true);
 
 	for (uint32_t i = 0; i < g->nout; i++)
 		if (pattern ? !fnmatch(word, g->out_name[i], 0) : !strcmp(word, g->out_name[i])) {
@@ -77,14 +101,20 @@ static bool choose_matching(struct chosen *c, const char *word, bool pattern)
 static int report_unknown(const struct chosen *c, const char *word, struct diag *d)
 {
 	const struct graph *g = c->g;
-	const char **names = arena_new_n(c->a, const char *, g->nvalues + g->nout + 1), *all = "";
-	uint32_t n = 0;
+	size_t made = c->made->n > 0 ? (size_t)c->made->n : 0, n = 0;
+	const char **names = arena_new_n(c->a, const char *, g->nvalues + g->nout + made + 1),
+		   *all = "";
+
+	for (size_t i = 0; i < made; i++)
+		names[n++] = c->made->v[i].s;
 
 	for (uint32_t i = 0; i < g->nout; i++) {
 		names[n++] = g->out_name[i];
 		if (i < 12)
 			all = fmt(d, "%s%s'%s'", all, i ? ", " : "", g->out_name[i]);
 	}
+	for (size_t i = 0; i < made; i++)
+		all = fmt(d, "%s%s'%s'", all, *all ? ", " : "", c->made->v[i].s);
 	for (uint32_t i = 0; i < g->nvalues; i++)
 		names[n++] = g->value[i]->name;
 	const char *near = str_nearest(word, names, n);
@@ -107,21 +137,52 @@ static int report_unknown(const struct chosen *c, const char *word, struct diag 
 				       all));
 }
 
+static bool choose_name(struct chosen *c, const char *word)
+{
+	return choose_matching(c, word, false) || choose_made(c, word, false) || choose_node(c, word);
+}
+
 /* Chooses what one text asks for: a name, which may contain commas, or names and patterns with commas between. */
 static int choose_text(struct chosen *c, const char *text, struct diag *d)
 {
-	if (choose_matching(c, text, false) || choose_node(c, text))
+	if (choose_name(c, text))
 		return 0;
 	for (const char *s = text;; s++) {
 		size_t n = strcspn(s, ",");
 		const char *word = arena_strn(c->a, s, n);
-		if (!choose_matching(c, word, false) && !choose_node(c, word) &&
-		    !(strpbrk(word, "*?[") && choose_matching(c, word, true)))
+		if (!choose_name(c, word) && !(strpbrk(word, "*?[") && choose_matching(c, word, true)))
 			return report_unknown(c, word, d);
 		s += n;
 		if (!*s)
 			return 0;
 	}
+}
+
+/*
+ * Adds the outputs that steps need, behind those of --output. An empty pattern ends those of one option. If an option's patterns match
+ * nothing, all outputs stay, for the message that names them.
+ */
+static void keep_for_steps(struct chosen *c, const struct texts *patterns)
+{
+	const struct graph *g = c->g;
+	uint32_t asked = c->n;
+	bool found = false, all = false;
+
+	for (int64_t k = 0; k < patterns->n; k++) {
+		const char *pattern = patterns->v[k].s;
+		if (!*pattern) {
+			all |= !found;
+			found = false;
+		}
+		for (uint32_t i = 0; *pattern && i < g->nout; i++)
+			if (!fnmatch(pattern, g->out_name[i], 0)) {
+				choose(c, g->out[i], g->out_name[i], i);
+				found = true;
+			}
+	}
+	for (uint32_t i = 0; all && i < g->nout; i++)
+		choose(c, g->out[i], g->out_name[i], i);
+	c->m->nunasked = c->n - asked;
 }
 
 static void replace_outputs(struct chosen *c)
@@ -176,11 +237,12 @@ static int remove_unneeded(struct model *m, struct chosen *c, struct diag *d)
 	return rc ? rc : graph_sort(g, d);
 }
 
-int opt_choose_outputs(struct model *m, const struct texts *names, struct diag *d)
+int opt_choose_outputs(struct model *m, const struct run_config *config, struct diag *d)
 {
+	const struct texts *names = &config->outputs;
 	struct graph *g = m->graph;
 	struct arena scratch = {0};
-	struct chosen c = {.g = g, .a = &scratch};
+	struct chosen c = {.made = &config->made_outputs, .m = m, .g = g, .a = &scratch};
 	size_t room = (size_t)g->nvalues + g->nout + 1;
 	int rc = 0;
 
@@ -188,9 +250,11 @@ int opt_choose_outputs(struct model *m, const struct texts *names, struct diag *
 	c.place = arena_new_n(g->arena, uint32_t, room);
 	c.name = arena_new_n(g->arena, const char *, room);
 	c.taken = arena_new_n(&scratch, bool, room);
+	m->made = arena_new_n(g->arena, const char *, (size_t)(c.made->n > 0 ? c.made->n : 0) + 1);
 	for (int64_t i = 0; !rc && i < names->n; i++)
 		rc = choose_text(&c, names->v[i].s, d);
 	if (!rc) {
+		keep_for_steps(&c, &config->step_outputs);
 		replace_outputs(&c);
 		rc = remove_unneeded(m, &c, d);
 	}

@@ -147,7 +147,7 @@ int opt_run_report(struct model *m, const struct backend *cpu, const struct run_
 		   struct opt_report *report, struct diag *d)
 {
 	struct optimizer o = {.model = m, .cpu = cpu, .config = cfg, .report = report, .diag = d};
-	int r = cfg->outputs.n ? opt_choose_outputs(m, &cfg->outputs, d) : 0;
+	int r = cfg->outputs.n ? opt_choose_outputs(m, cfg, d) : 0;
 
 	if (cfg->optimize > OPTIMIZE_NONE)
 		o.rules = *rules_all();

@@ -37,6 +37,8 @@ enum {
 	IS_TENSOR = 50,
 	GET_TENSOR_MUTABLE_DATA = 51,
 	FILL_STRING_TENSOR = 52,
+	GET_STRING_TENSOR_DATA_LENGTH = 53,
+	GET_STRING_TENSOR_CONTENT = 54,
 	GET_TENSOR_ELEMENT_TYPE = 60,
 	GET_DIMENSIONS_COUNT = 61,
 	GET_DIMENSIONS = 62,
@@ -460,8 +462,33 @@ static int create_input(struct ort *o, const char *name, const struct tensor *t,
 			    d, "does not take an input");
 }
 
+/* Copies the strings of an output, whose shape is set, into the arena. */
+static void *copy_strings(struct ort *o, void *value, struct tensor *t, struct arena *a)
+{
+	int64_t n = tensor_count(t);
+	size_t *offset = arena_new_n(a, size_t, (size_t)n + 1), bytes = 0;
+	void *status = CALL(o, GET_STRING_TENSOR_DATA_LENGTH, (void *, size_t *), value, &bytes);
+	char *blob = status ? NULL : arena_alloc(a, bytes + 1);
+
+	if (!status)
+		status = CALL(o, GET_STRING_TENSOR_CONTENT,
+			      (void *, void *, size_t, size_t *, size_t), value, blob, bytes,
+			      offset, (size_t)n);
+	if (status)
+		return status;
+	struct str_ref *ref = arena_new_n(a, struct str_ref, (size_t)n + 1);
+	offset[n] = bytes;
+	for (int64_t i = 0; i < n; i++)
+		ref[i] = (struct str_ref){offset[i], offset[i + 1] - offset[i]};
+	t->data = ref;
+	t->blob = blob;
+	t->blob_bytes = bytes;
+	t->type = type_tensor(DT_STRING);
+	return NULL;
+}
+
 /* Describes an output by *t if it is a tensor of a type and rank that we have. */
-static void *describe_output(struct ort *o, void *value, struct tensor *t)
+static void *describe_output(struct ort *o, void *value, struct tensor *t, struct arena *a)
 {
 	void *info = NULL;
 	int is_tensor = 0, type = 0;
@@ -480,11 +507,13 @@ static void *describe_output(struct ort *o, void *value, struct tensor *t)
 			      rank);
 	if (info)
 		RELEASE(o, RELEASE_TENSOR_INFO, info);
-	if (status || rank > MAX_RANK || type <= 0 || type > LAST_COMMON_TYPE || type == DT_STRING)
+	if (status || rank > MAX_RANK || type <= 0 || type > LAST_COMMON_TYPE)
 		return status;
 	t->shape.rank = (int32_t)rank;
 	if (!tensor_bytes((enum dtype)type, &t->shape, LAYOUT_ROW, &t->bytes))
 		return NULL;
+	if (type == DT_STRING)
+		return copy_strings(o, value, t, a);
 	status = CALL(o, GET_TENSOR_MUTABLE_DATA, (void *, void **), value, &t->data);
 	if (!status)
 		t->type = type_tensor((enum dtype)type);
@@ -518,8 +547,9 @@ int ort_run(struct ort_session *s, const char *const *in_name, const struct tens
 	for (size_t i = 0; i < nout; i++) {
 		out[i] = (struct ort_value){.handle = result[i], .from = o};
 		if (!err)
-			err = check_status(o, describe_output(o, result[i], &out[i].t), d,
-					   "does not tell an output");
+			err = check_status(o,
+					   describe_output(o, result[i], &out[i].t, &out[i].strings),
+					   d, "does not tell an output");
 	}
 	for (size_t i = 0; i < n; i++)
 		if (value[i])
@@ -532,5 +562,6 @@ void ort_value_free(struct ort_value *v)
 {
 	if (v->handle)
 		RELEASE(v->from, RELEASE_VALUE, v->handle);
+	arena_free(&v->strings);
 	*v = (struct ort_value){0};
 }

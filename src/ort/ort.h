@@ -27,11 +27,12 @@ struct ort_session *ort_session_open(struct ort *o, const char *path, const char
 				     size_t n, int64_t threads, struct diag *d);
 void ort_session_close(struct ort_session *s);
 
-/* An output. `t` is row-major in ONNX Runtime's memory; its kind is V_NONE if the value is no tensor of a type that we have. */
+/* An output. `t` is row-major in ONNX Runtime's memory (strings: in the arena); its kind is V_NONE if the value is no tensor of a type that we have. */
 struct ort_value {
 	struct tensor t;
 	void *handle;
 	struct ort *from;
+	struct arena strings; /* of a tensor of strings, which ONNX Runtime has in another form */
 };
 /*
  * Runs the model once. in: row-major tensors in host memory for the inputs of these names, NULL for an input that is left to

@@ -3,6 +3,8 @@
 
 #include "base/field_json.h"
 
+#include <string.h>
+
 const char *record_kind_name(int kind)
 {
 	static const char *const names[] = {"host", "pinned", "device"};
@@ -18,7 +20,9 @@ const char *record_kind_name(int kind)
 	}
 #define NUMBER(of, member, key) ROW(of, member, F_DOUBLE, key, "0")
 #define TEXT(of, member, key)	ROW(of, member, F_STRING, key, NULL)
-#define BOOL(of, member, key)	ROW(of, member, F_BOOL, key, NULL)
+#define NAME(of, member, key)                                                                      \
+	ROW(of, member, F_STRING, key, "") /* always written; a file that was edited may lack it */
+#define BOOL(of, member, key) ROW(of, member, F_BOOL, key, NULL)
 
 static const struct field identity_fields[] = {
 	TEXT(identity, model, "model"),
@@ -40,7 +44,7 @@ static const struct field identity_fields[] = {
 };
 
 static const struct field phase_fields[] = {
-	TEXT(record_phase, name, "name"),
+	NAME(record_phase, name, "name"),
 	NUMBER(record_phase, seconds, "seconds"),
 	NUMBER(record_phase, rss, "rss"),
 	NUMBER(record_phase, private, "private"),
@@ -50,15 +54,15 @@ static const struct field phase_fields[] = {
 };
 
 static const struct field kernel_fields[] = {
-	TEXT(record_kernel, name, "name"),
+	NAME(record_kernel, name, "name"),
 	NUMBER(record_kernel, count, "count"),
 	NUMBER(record_kernel, seconds, "seconds"),
 	{0},
 };
 
 static const struct field node_fields[] = {
-	TEXT(record_node, name, "name"),
-	TEXT(record_node, op, "operator"),
+	NAME(record_node, name, "name"),
+	NAME(record_node, op, "operator"),
 	TEXT(record_node, kernel, "kernel"),
 	TEXT(record_node, place, "place"),
 	TEXT(record_node, fused, "fused"),
@@ -77,7 +81,7 @@ static const struct field node_fields[] = {
 };
 
 static const struct field point_fields[] = {
-	TEXT(record_point, label, "label"),
+	NAME(record_point, label, "label"),
 	NUMBER(record_point, prepare, "prepare"),
 	NUMBER(record_point, first, "first_run"),
 	ROW(record_point, items, F_DOUBLE, "items", "1"),
@@ -113,7 +117,7 @@ static const struct field machine_fields[] = {
 };
 
 static const struct field record_fields[] = {
-	TEXT(record, label, "label"),
+	NAME(record, label, "label"),
 	NUMBER(record, flops, "flops"),
 	NUMBER(record, bytes, "bytes"),
 	NUMBER(record, observed, "observed"),
@@ -397,8 +401,9 @@ static void read_rounds(struct record *r, const struct jvalue *v, struct record_
 	if (!from)
 		return;
 	rounds = arena_new_n(&r->arena, size_t, n + 1);
-	for (size_t i = 0; i < n; i++)
-		rounds[i] = from[i] > 0 ? (size_t)from[i] : 0;
+	for (size_t i = 0; i < n;
+	     i++) /* a number of runs of this point; more may stand in a file that was edited */
+		rounds[i] = !(from[i] > 0) ? 0 : from[i] < (double)p->n ? (size_t)from[i] : p->n;
 	p->rounds = rounds;
 	p->nrounds = n;
 }
@@ -408,7 +413,12 @@ static void read_point(struct record *r, const struct jvalue *v, struct record_p
 	size_t n;
 
 	field_read_json(point_fields, p, v, &r->arena);
-	p->size = read_numbers(r, v, "size", &n);
+	/* a size for each of the record's dimensions, which were read before; those that are missing are 0 */
+	const double *size = read_numbers(r, v, "size", &n);
+	double *all = arena_new_n(&r->arena, double, r->ndims + 1);
+	if (size)
+		memcpy(all, size, (n < r->ndims ? n : r->ndims) * sizeof(*all));
+	p->size = all;
 	p->n = read_series(r, point_series, p, v);
 	read_rounds(r, v, p);
 	p->turn_mean = read_numbers(r, v, "turn_means", &p->nturns);

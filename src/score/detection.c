@@ -97,7 +97,7 @@ static void count_boxes(struct matches *m, int64_t category, int64_t n, struct a
 	while (at < m->ncounts && m->count[at].category < category)
 		at++;
 	if (at == m->ncounts || m->count[at].category != category) {
-		m->count = arena_grow(a, m->count, m->ncounts, m->ncounts + 1, sizeof(*m->count));
+		m->count = arena_append(a, m->count, m->ncounts, sizeof(*m->count));
 		memmove(m->count + at + 1, m->count + at, (m->ncounts - at) * sizeof(*m->count));
 		m->count[at] = (struct category_count){category, 0};
 		m->ncounts++;

@@ -64,15 +64,18 @@ static int apply_text(struct collector *c, const char *text, struct diag *d)
 	const char *pattern = eq ? arena_strn(c->arena, text, (size_t)(eq - text)) : "*";
 	struct gathered parsed = {0};
 	struct stars stars;
-	bool any = false;
+	bool any = false, is_name = false;
 
 	if (!parse_how(eq ? eq + 1 : text, &parsed))
 		return FAIL(d, E_STEPS, .slot = fmt(d, "--by-step %s", text),
 			    .message = "it does not say what becomes of the steps' outputs",
 			    .expected = "[OUT=]last, stack, join:AXIS or each",
 			    .actual = fmt(d, "'%s'", text));
+	for (uint32_t i = 0; i < c->graph->nout; i++)
+		is_name |= eq && !strcmp(pattern, c->graph->out_name[i]);
 	for (uint32_t i = 0; i < c->graph->nout; i++) {
-		if (!pattern_match(pattern, c->graph->out_name[i], &stars))
+		if (is_name ? strcmp(pattern, c->graph->out_name[i]) != 0
+			    : !pattern_match(pattern, c->graph->out_name[i], &stars))
 			continue;
 		any = true;
 		if (parsed.how != BY_STEP_LAST &&
@@ -282,11 +285,17 @@ bool collector_wants_last(const struct collector *c)
 
 /* ---- results */
 
+/* The number of outputs that are given: those behind them only feed steps. */
+static uint32_t asked(const struct collector *c)
+{
+	return c->graph->nout - session_model(c->session)->nunasked;
+}
+
 size_t collector_count(const struct collector *c)
 {
 	size_t n = 0;
 
-	for (uint32_t i = 0; i < c->graph->nout; i++)
+	for (uint32_t i = 0; i < asked(c); i++)
 		n += c->output[i].how == BY_STEP_EACH ? (size_t)c->steps : 1;
 	return n;
 }
@@ -381,7 +390,7 @@ int collector_finish(struct collector *c, const struct tensor *const *last, stru
 {
 	int err = 0;
 
-	for (uint32_t i = 0; !err && i < c->graph->nout; i++) {
+	for (uint32_t i = 0; !err && i < asked(c); i++) {
 		to->name = c->graph->out_name[i];
 		if (c->output[i].how == BY_STEP_EACH) {
 			finish_each(c, i, to);

@@ -193,6 +193,17 @@ struct step_times stepper_times(const struct stepper *x)
 	return x->times;
 }
 
+/* Whether --output names this output of the steps, or is not given. */
+static bool is_asked(const struct stepper *x, const char *made)
+{
+	const struct model *m = session_model(x->session);
+
+	for (uint32_t i = 0; i < m->nmade; i++)
+		if (!strcmp(m->made[i], made))
+			return true;
+	return !m->made;
+}
+
 const struct step_output *stepper_outputs(struct stepper *x, size_t *n, struct diag *d)
 {
 	size_t outputs = collector_count(x->collector);
@@ -202,15 +213,18 @@ const struct step_output *stepper_outputs(struct stepper *x, size_t *n, struct d
 	if (collector_finish(x->collector, x->out, o, d))
 		return NULL;
 	for (uint32_t k = 0; k < x->steps->nnext; k++) {
-		o[outputs + k].name = arena_printf(
-			&x->arena, "%s.next", input_info(x->inputs, x->steps->next[k].in)->name);
-		o[outputs + k].tensor = stepper_ids_tensor(x, k);
-		if (!o[outputs + k].tensor) {
+		const char *name = arena_printf(&x->arena, "%s.next",
+						input_info(x->inputs, x->steps->next[k].in)->name);
+		if (!is_asked(x, name))
+			continue;
+		o[outputs].name = name;
+		o[outputs].tensor = stepper_ids_tensor(x, k);
+		if (!o[outputs++].tensor) {
 			FAIL(d, E_SIZE);
 			return NULL;
 		}
 	}
-	*n = outputs + x->steps->nnext;
+	*n = outputs;
 	return o;
 }
 

@@ -57,6 +57,22 @@ static const char *try_text(int kind)
  * Sets out[] to at most three callers, those whose allocations of this kind grew most, in descending order. Returns
  * the number of callers.
  */
+/*
+ * The counters lie in memory that the watched program can write to, and that it may have overwritten: a kind is read once and may be
+ * none, and a text may lack its end.
+ */
+static uint32_t kind_of(const struct watch_site *site)
+{
+	uint32_t kind = __atomic_load_n(&site->kind, __ATOMIC_RELAXED);
+
+	return kind < WATCH_KINDS ? kind : WATCH_KINDS;
+}
+
+static const char *caller_of(const struct watch_site *site, struct arena *a)
+{
+	return arena_strn(a, site->by, strnlen(site->by, sizeof(site->by)));
+}
+
 static size_t top_growing_callers(const struct watch_process *p, uint32_t kind,
 				  const struct watch_caller *out[3])
 {
@@ -65,7 +81,7 @@ static size_t top_growing_callers(const struct watch_process *p, uint32_t kind,
 	for (size_t i = 0; i < p->ncallers; i++) {
 		const struct watch_caller *c = &p->caller[i];
 		double grown = c->bytes.last - c->bytes.first;
-		if (c->site->kind != kind || grown <= 0)
+		if (kind_of(c->site) != kind || grown <= 0)
 			continue;
 		size_t at = n < 3 ? n++ : 3;
 		while (at > 0 && out[at - 1]->bytes.last - out[at - 1]->bytes.first < grown) {
@@ -106,10 +122,10 @@ static void report_series(const struct watch_process *p, int pid, const struct s
 		row[n++] = (struct diag_row){
 			i ? "" : "by",
 			fmt(d, "%s: %s more, in %llu allocations",
-			    ledger_by(&p->ledger, &d->arena, by[i]->site->by),
+			    ledger_by(&p->ledger, &d->arena, caller_of(by[i]->site, &d->arena)),
 			    str_bytes(&d->arena, (int64_t)(by[i]->bytes.last - by[i]->bytes.first)),
 			    (unsigned long long)__atomic_load_n(&by[i]->site->made, __ATOMIC_RELAXED))};
-		cache = cache ? cache : ledger_cache(by[i]->site->by);
+		cache = cache ? cache : ledger_cache(caller_of(by[i]->site, &d->arena));
 	}
 	if (cache)
 		row[n++] = (struct diag_row){"note", cache};
@@ -134,26 +150,26 @@ static const uint64_t min_kept_bytes = 1 << 20;
 static const double made_until =
 	0.9; /* part of the program's calls after which the newest block was made */
 
-static bool keeps_its_blocks(const struct watch_site *site, uint64_t calls)
+static bool keeps_its_blocks(const struct watch_site *site, uint64_t calls, struct arena *a)
 {
 	uint64_t made = __atomic_load_n(&site->made, __ATOMIC_RELAXED),
 		 live = __atomic_load_n(&site->live, __ATOMIC_RELAXED),
 		 each = __atomic_load_n(&site->each, __ATOMIC_RELAXED);
 
 	return made >= MIN_KEPT_BLOCKS && live == made && each != WATCH_SIZES_DIFFER &&
-	       live * each >= min_kept_bytes && !ledger_cache(site->by) &&
+	       live * each >= min_kept_bytes && !ledger_cache(caller_of(site, a)) &&
 	       (double)site->last_call >= made_until * (double)calls &&
 	       (double)site->first_call < (1 - made_until) * (double)calls + MIN_KEPT_BLOCKS;
 }
 
-static void report_kept_blocks(const struct watch_process *p, int pid,
-			       const struct watch_site *site, const char *what, struct diag *d)
+static void report_kept_blocks(const struct watch_process *p, int pid, const struct watch_site *site,
+			       uint32_t kind, const char *what, struct diag *d)
 {
 	const char *each = str_bytes(&d->arena, (int64_t)site->each);
 	const struct diag_row row[] = {
-		{"by", ledger_by(&p->ledger, &d->arena, site->by)},
+		{"by", ledger_by(&p->ledger, &d->arena, caller_of(site, &d->arena))},
 		{"so", "the program ended too soon to tell whether the growth would have gone on"},
-		{"try", try_text((int)site->kind)},
+		{"try", try_text((int)kind)},
 	};
 
 	diag_add(d, &(struct finding){
@@ -174,9 +190,10 @@ void watch_memory_findings(const struct watch_process *p, int pid, struct diag *
 		report_series(p, pid, &p->kind[k], names[k], k, 0, d);
 	for (size_t i = 0; p->shared && i < p->ncallers; i++) {
 		const struct watch_site *site = p->caller[i].site;
-		if (series_judge(&p->kind[site->kind], 0).kind == VERDICT_SHORT &&
-		    keeps_its_blocks(site, p->shared->calls))
-			report_kept_blocks(p, pid, site, names[site->kind], d);
+		uint32_t kind = kind_of(site);
+		if (kind < WATCH_KINDS && series_judge(&p->kind[kind], 0).kind == VERDICT_SHORT &&
+		    keeps_its_blocks(site, p->shared->calls, &d->arena))
+			report_kept_blocks(p, pid, site, kind, names[kind], d);
 	}
 	report_series(p, pid, &p->host, "private memory of the host", -1, watch_host_noise, d);
 }

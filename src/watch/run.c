@@ -129,6 +129,9 @@ static struct watch_process *find_or_add_process(struct watch *w, int pid, int k
 	return p;
 }
 
+/* From how many bytes on a line without end is dropped: those that our library writes are shorter (struct line). */
+enum { MAX_LINE_BYTES = 1 << 16 };
+
 /* Reads the new lines of the log. An incomplete last line is kept in p->rest until the rest of it is written. */
 static void read_log(struct watch_process *p)
 {
@@ -150,7 +153,7 @@ static void read_log(struct watch_process *p)
 		}
 		memmove(text, text + from, end - from);
 		p->rest = text;
-		p->nrest = end - from;
+		p->nrest = end - from > MAX_LINE_BYTES ? 0 : end - from;
 	}
 }
 

@@ -293,6 +293,109 @@ type_number() { # NAME: its number in ONNX
 	[[ $output != *W-OP-AMBIGUOUS* ]]
 }
 
+@test "A Tokenizer needs what it splits by, and refuses strings that are not UTF-8" {
+	local attributes said
+	while IFS='|' read -r attributes said; do
+		echo "<ir_version: 8, opset_import: [\"\": 17, \"com.microsoft\": 1]> g (string[1] x) => (string[1,D] y) {
+			y = com.microsoft.Tokenizer <mark = 0, pad_value = \"#\", $attributes> (x) }" >token.onnxtxt
+		run "$INFER" run token.onnxtxt --input 'x=["a b"]'
+		[[ $status -eq 3 && $output == *"::Tokenizer)"*"$said"* ]] || { echo "$attributes: $output"; return 1; }
+	done <<-'END'
+		mincharnum = 1|separators or a tokenexp that is not empty
+		mincharnum = 1, tokenexp = ""|separators or a tokenexp that is not empty
+		mincharnum = 0, separators = [" "]|mincharnum of 1 or more
+		mincharnum = 2, separators = [""]|mincharnum of 1 for tokens of one character
+		mincharnum = 2, tokenexp = "."|mincharnum of 1 for tokens of one character
+		mincharnum = 1, separators = ["("]|a group without ')'
+		mincharnum = 1, tokenexp = "(a)\\1"|an escape that is not known
+	END
+	sed -i 's/mincharnum.*>/mincharnum = 1, separators = [" "]>/' token.onnxtxt
+	printf 'a \351' >latin1.txt
+	run "$INFER" run token.onnxtxt --input x=latin1.txt
+	[[ $status -ne 0 && $output == *UTF-8* ]]
+}
+
+@test "check warns of a SplitToSequence whose keepdims ONNX Runtime does not ignore" {
+	local keeps
+	for keeps in 'keepdims = 0' 'keepdims = 1' 'axis = 0'; do
+		echo "<ir_version: 8, opset_import: [\"\": 17]> g (float[4,2] x) => (float[4,2] y) <int64 size = {2}> {
+			s = SplitToSequence <$keeps> (x, size) y = ConcatFromSequence <axis = 0> (s) }" >split.onnxtxt
+		run -0 "$INFER" check split.onnxtxt
+		if [ "$keeps" = 'keepdims = 0' ]; then
+			[[ $output == *"warning[W-OP-AMBIGUOUS]"*"(SplitToSequence)"*"keepdims is 0 beside a single size"* ]]
+		else
+			[[ $output != *AMBIGUOUS* ]]
+		fi
+	done
+}
+
+# An If of CONDITION with a node in a branch whose operands do not fit, in the main graph or in another branch.
+choice() { # CONDITION THEN ELSE
+	echo "<ir_version: 8, opset_import: [\"\": 17]> g (float[2,3] x, bool maybe) => (float[2,3] y) <bool yes = {1}, bool no = {0}, float[4] w = {1, 2, 3, 4}> {
+		y = If ($1) <then_branch = a () => (float[2,3] t) { $2 }, else_branch = b () => (float[2,3] e) { $3 }> }" >choice.onnxtxt
+}
+
+@test "check tells of operands that do not fit in a branch: a note if the condition is constant and never takes it" {
+	local fits='e = Neg (x)' not='e = Add (x, w)' inner
+	choice yes 't = Relu (x)' "$not"
+	run -0 "$INFER" check choice.onnxtxt
+	[[ $output == *"note[N-SHAPE]: node 'Add_0' (Add) input 1 'B': "*"in else_branch of 'If_0', which its constant condition never takes"* ]]
+	[[ $output == *"0 errors"* && $output != *W-SHAPE* ]]
+	choice no 't = Add (x, w)' "$fits"
+	run -0 "$INFER" check choice.onnxtxt
+	[[ $output == *"note[N-SHAPE]: node 'Add_0' (Add)"*"in then_branch of 'If_0', which its constant condition never takes"* ]]
+	choice maybe 't = Relu (x)' "$not"
+	run -0 "$INFER" check choice.onnxtxt --random maybe=1..1 --random
+	[[ $output == *"warning[W-SHAPE]: node 'Add_0' (Add)"*"in else_branch of 'If_0': a run that takes it fails"* ]]
+	# a branch inside of one that is taken, and operators of an old version
+	inner="e = If (no) <then_branch = c () => (float[2,3] i) { s = Squeeze (x, one) i = Add (s, w) }, else_branch = d () => (float[2,3] j) { j = Neg (x) }>"
+	choice no 't = Relu (x)' "one = Constant <value_ints = [1]> () $inner"
+	run -0 "$INFER" check choice.onnxtxt
+	[[ $output == *"note[N-SHAPE]: node 'Squeeze_0' (Squeeze)"*"in then_branch of "*", which its constant condition never takes"* ]]
+	choice maybe 't = Relu (x)' "$fits"
+	run -0 "$INFER" check choice.onnxtxt --random maybe=0..1 --random
+	[[ $output != *SHAPE* ]]
+	# what always runs is an error
+	choice yes "t = Add (x, w)" "$fits"
+	run -3 "$INFER" check choice.onnxtxt
+	[[ $output == *"error[E-SHAPE]"* && $output != *"N-SHAPE"* ]]
+}
+
+# One tree whose left leaf has two votes of 0.25 and 0.5 for the one target; ARGS: more attributes of the operator.
+forest() { # [OPERATOR OUTPUTS ARGS]
+	local votes=${1:-target}
+	cat <<-END
+		<ir_version: 10, opset_import: ["": 21, "ai.onnx.ml": 3]>
+		g (float[N,1] x) => (${2:-float[N,T] y}) {
+			${3:-y} = ai.onnx.ml.${4:-TreeEnsembleRegressor} <nodes_treeids = [0, 0, 0], nodes_nodeids = [0, 1, 2], nodes_featureids = [0, 0, 0],
+				nodes_modes = ["BRANCH_LEQ", "LEAF", "LEAF"], nodes_values = [0.5, 0.0, 0.0], nodes_truenodeids = [1, 0, 0],
+				nodes_falsenodeids = [2, 0, 0], ${votes}_treeids = [0, 0, 0], ${votes}_nodeids = [1, 1, 2], ${votes}_ids = [0, 0, 0],
+				${votes}_weights = [0.25, 0.5, 2.0], ${5:-n_targets = 1}> (x)
+		}
+	END
+}
+
+@test "check warns of a leaf with several votes for the only target, of which ONNX Runtime takes the first" {
+	forest >forest.onnxtxt
+	run -0 "$INFER" check forest.onnxtxt --dim N=2
+	[[ $output == *"warning[W-OP-AMBIGUOUS]"*"(TreeEnsembleRegressor)"*"leaf 1 of tree 0 has several weights"*"0.75"*"ONNX Runtime takes the first, 0.25"* ]]
+	forest target '' '' '' 'n_targets = 1, aggregate_function = "MAX"' >forest.onnxtxt
+	run -0 "$INFER" check forest.onnxtxt --dim N=2
+	[[ $output == *"warning[W-OP-AMBIGUOUS]"*"0.5"*"ONNX Runtime takes the first, 0.25"* ]]
+	# the first is the smallest, and of two targets ONNX Runtime adds the votes up
+	for args in 'n_targets = 1, aggregate_function = "MIN"' 'n_targets = 2'; do
+		forest target '' '' '' "$args" >forest.onnxtxt
+		run -0 "$INFER" check forest.onnxtxt --dim N=2
+		[[ $output != *AMBIGUOUS* ]] || { echo "$args"; return 1; }
+	done
+	forest class 'int64[N] y, float[N,C] z' 'y, z' TreeEnsembleClassifier 'classlabels_int64s = [7]' >forest.onnxtxt
+	run -0 "$INFER" check forest.onnxtxt --dim N=2
+	[[ $output == *"warning[W-OP-AMBIGUOUS]"*"(TreeEnsembleClassifier)"*"several weights"* ]]
+	forest class 'int64[N] y, float[N,C] z' 'y, z' TreeEnsembleClassifier 'classlabels_int64s = [7, 8]' >forest.onnxtxt
+	run -0 "$INFER" check forest.onnxtxt --dim N=2
+	[[ $output != *AMBIGUOUS* ]]
+}
+
 @test "An SVMClassifier is not certain of a class for NaN" {
 	echo '<ir_version: 10, opset_import: ["": 21, "ai.onnx.ml": 1]>
 	g (float[N,1] x) => (int64[N] y, float[N,2] z) {

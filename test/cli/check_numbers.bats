@@ -299,3 +299,38 @@ part_shows() { # N SPEC ID OPTION...
 	run -0 "$INFER" check "$BATS_TEST_TMPDIR/twice.txt" --dim N=2
 	[[ $output == *"expected [N,3], as declared, got [4,3]"* ]]
 }
+
+@test "--compare keeps a tolerance that is given, whatever precision a side has" {
+	run -0 "$INFER" check "$net" --random x=0..1 --compare fp32,fp16
+	run -5 "$INFER" check "$net" --random x=0..1 --compare fp32,fp16 --rtol 1e-6
+	[[ $output == *"error[E-COMPARE-DRIFT]"*"limit"*"1e-06 of the largest element (--rtol)"* ]]
+}
+
+@test "The limit of strings is no share of a largest element" {
+	echo '<ir_version: 8, opset_import: ["" : 17]> g (float[2] x) => (string[2] y) { y = Cast <to = 8> (x) }' >words.onnxtxt
+	echo '<ir_version: 8, opset_import: ["" : 17]> g (float[2] x) => (string[2] y) { z = Neg (x) y = Cast <to = 8> (z) }' >others.onnxtxt
+	run -5 "$INFER" check words.onnxtxt --compare others.onnxtxt --input 'x=[1,2]'
+	[[ $output == *"2 of 2 strings differ"*"limit"*"none: strings must be equal"* && $output != *"largest element"* ]]
+}
+
+@test "A leak that could not be looked for is told as that" {
+	echo '<ir_version: 8, opset_import: ["" : 17]> g (float[n,4] x) => (float[m,3,4] y) <int64[3] to = {-1, 3, 4}> { y = Reshape (x, to) }' >thirds.onnxtxt
+	run -3 "$INFER" check thirds.onnxtxt --dim n=3 --leak --shapes-sweep n=4..5
+	[[ $output == *"leak         aborted     the model does not take 'n=4', 'n=5'; no run succeeded, so that memory was not judged"* ]]
+}
+
+@test "--compare tells values of one name apart, which two calls of a function from nodes of one name have" {
+	need_onnx
+	python3 - <<-'END'
+		import numpy as np, onnx
+		from onnx import helper as h, numpy_helper as nh, TensorProto as T
+		op = [h.make_opsetid("", 17)]
+		f = h.make_function("own", "f", ["x", "s"], ["o"], [h.make_node("Mul", ["x", "s"], ["m"], "mul"), h.make_node("Tanh", ["m"], ["o"], "tanh")], op)
+		v = lambda n: h.make_tensor_value_info(n, T.FLOAT, [4])
+		g = h.make_graph([h.make_node("f", ["x", "a"], ["p"], "call", domain="own"), h.make_node("f", ["x", "b"], ["q"], "call", domain="own"),
+		    h.make_node("Add", ["p", "q"], ["y"], "add")], "g", [v("x")], [v("y")], [nh.from_array(np.float32(2), "a"), nh.from_array(np.float32(-3), "b")])
+		onnx.save(h.make_model(g, opset_imports=op + [h.make_opsetid("own", 1)], functions=[f], ir_version=8), "calls.onnx")
+	END
+	run -0 "$INFER" check calls.onnx --compare none,basic
+	[[ $output == *"compare      ok          5 of 5 nodes compared"* ]]
+}

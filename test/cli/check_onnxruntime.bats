@@ -29,6 +29,11 @@ setup_file() {
 		    [nh.from_array(np.array([0, 20, 0, 20]), "pads")])
 		save("tail.onnx", [h.make_node("Sub", ["x", "far"], ["a"], "shift"), h.make_node("Sigmoid", ["a"], ["b"], "tail"), h.make_node("Neg", ["b"], ["y"], "last")],
 		    [value("x", [64])], [value("y", [64])], [nh.from_array(np.linspace(12, 20, 64, dtype="f"), "far")])
+		save("steps.onnx", [h.make_node("RandomUniformLike", ["x"], ["r"], "draw", low=1.0, high=1.00001, seed=1.0), h.make_node("Mul", ["r", "half"], ["a"], "edge"),
+		    h.make_node("QuantizeLinear", ["a", "one", "zero"], ["q"], "codes"), h.make_node("Reshape", ["q", "flat"], ["f"], "flat"),
+		    h.make_node("DequantizeLinear", ["f", "one", "zero"], ["y"], "numbers")], [value("x", [8, 8])], [value("y", [64])],
+		    [nh.from_array(np.float32(v), n) for n, v in (("half", 100.4995), ("one", 1))] +
+		    [nh.from_array(np.uint8(0), "zero"), nh.from_array(np.array([64]), "flat")])
 		for name, scale in (("large", 1e3), ("small", 1e-2), ("middle", 1)):
 		    np.save(name + ".npy", (scale * rng.standard_normal((4, 8))).astype("f"))
 	END
@@ -98,6 +103,12 @@ setup() {
 	[[ $output == *'exact'*'without rounding: this run is off by '*', ONNX Runtime by 0.0'* ]]
 }
 
+@test "a step of quantized numbers, which counts as none, is to blame for what is made of it" {
+	run -5 "$INFER" check steps.onnx --compare onnxruntime
+	[[ $output == *"error[E-COMPARE-DRIFT]: node 'codes' (QuantizeLinear): "*'they begin to differ here: '*' of 64 quantized elements are off by 1'* ]]
+	[[ $output == *"a step of 1 at 'codes'"*"its inputs "*" agree within "*"same inputs "*" with ONNX Runtime's inputs: the same to the bit"* ]]
+}
+
 @test "sizes that were guessed, and that only we take, are guessed again" {
 	run -0 "$INFER" check pad.onnx --compare onnxruntime --every-tensor
 	[[ $output == *'the reference does not run with the sizes that were guessed, but with --dim n=32'* ]]
@@ -138,4 +149,46 @@ setup() {
 		    off = np.abs(np.load("out/y.npy") - theirs).max()
 		    assert off < 5e-6, (seed, off)
 	PYTHON
+}
+
+@test "strings are compared, and a comparison of which nothing can be compared fails" {
+	python3 - <<-'END'
+		import onnx
+		from onnx import helper as h, TensorProto as T
+		def save(name, nodes, ins, outs):
+		    onnx.save(h.make_model(h.make_graph(nodes, "g", ins, outs), opset_imports=[h.make_opsetid("", 17)], ir_version=8), name)
+		def value(name, t=T.FLOAT):
+		    return h.make_tensor_value_info(name, t, [3])
+		sequence = h.make_tensor_sequence_value_info("z", T.FLOAT, [3])
+		save("words.onnx", [h.make_node("Identity", ["x"], ["y"], "same")], [value("x", T.STRING)], [value("y", T.STRING)])
+		save("drawn-words.onnx", [h.make_node("RandomUniformLike", ["x"], ["r"], "draw", seed=1.0), h.make_node("Cast", ["r"], ["y"], "write", to=T.STRING)],
+		    [value("x")], [value("y", T.STRING)])
+		pack = h.make_node("SequenceConstruct", ["x", "x"], ["z"], "pack")
+		save("sequence.onnx", [pack], [value("x")], [sequence])
+		save("half.onnx", [pack, h.make_node("Relu", ["x"], ["y"], "relu")], [value("x")], [value("y"), sequence])
+	END
+	run -0 "$INFER" check words.onnx --compare onnxruntime --input 'x=["one","","drei \u00e4"]'
+	[[ $output == *'compare      ok '*'outputs within 0'* ]]
+	run -5 "$INFER" check drawn-words.onnx --compare onnxruntime
+	[[ $output == *"error[E-COMPARE-NODE]: node 'draw'"*"output 'y'"*"of 3 strings differ"* ]]
+	run -5 "$INFER" check sequence.onnx --compare onnxruntime
+	[[ $output == *"error[E-REFERENCE]: outputs: 'z' was not compared"*'no output could be compared'* && $output != *'compare      skipped'* ]]
+	run -0 "$INFER" check half.onnx --compare onnxruntime
+	[[ $output == *"warning[W-REFERENCE]: outputs: 'z' was not compared"* ]]
+}
+
+@test "a tolerance that is given is kept for outputs that were computed in fp16" {
+	python3 - <<-'END'
+		import numpy as np, onnx
+		from onnx import helper as h, numpy_helper as nh, TensorProto as T
+		rng = np.random.default_rng(1)
+		w = [nh.from_array(rng.standard_normal((64, 64)).astype(np.float16), "w%d" % i) for i in range(2)]
+		nodes = [h.make_node("Cast", ["x"], ["a"], "down", to=T.FLOAT16), h.make_node("MatMul", ["a", "w0"], ["b"], "one"),
+		    h.make_node("MatMul", ["b", "w1"], ["c"], "two"), h.make_node("Cast", ["c"], ["y"], "up", to=T.FLOAT)]
+		v = lambda n: h.make_tensor_value_info(n, T.FLOAT, [4, 64])
+		onnx.save(h.make_model(h.make_graph(nodes, "g", [v("x")], [v("y")], w), opset_imports=[h.make_opsetid("", 17)], ir_version=8), "fp16.onnx")
+	END
+	run -0 "$INFER" check fp16.onnx --compare onnxruntime
+	run -5 "$INFER" check fp16.onnx --compare onnxruntime --rtol 1e-7
+	[[ $output == *'limit'*'1e-07 of the largest element (--rtol)'* ]]
 }

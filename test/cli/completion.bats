@@ -99,8 +99,13 @@ zsh_completes() { # LINE TEXT
 		zpty -w z "PS1=; path=($T/bin \$path); autoload -U compinit; compinit -u -D; source ./_infer; print rea\dy"
 		for ((i = 0; i < 200; i++)); do zpty -r -t z part && all+=$part; [[ $all == *ready* ]] && break; sleep 0.1; done
 		all=
+		setopt extendedglob
 		zpty -w -n z "$1"$'\''\t'\''
-		for ((i = 0; i < 200; i++)); do zpty -r -t z part && all+=$part; [[ $all == *"$2"* ]] && break; sleep 0.1; done
+		for ((i = 0; i < 200; i++)); do
+			zpty -r -t z part && all+=$part
+			[[ ${all//$'\''\e'\''\[[0-9;]#[A-Za-z]/} == *"$2"* ]] && break
+			sleep 0.1
+		done
 		zpty -d z
 		print -r -- "$all"' zsh "$1" "$2" | tr -d '\r' | sed 's/\x1b\[[0-9;]*[A-Za-z]//g'
 }

@@ -343,6 +343,96 @@ assert far["elements"] == 64 and far["differ"] == 1 and far["worst"] == 3 * 8 + 
 	"$INFER" diff a.onnx b.onnx --ignore opsets,metadata
 }
 
+# Two models of the nodes given, on x f32 [1,4,6,6], with some constants.
+pair() { # NODES OF A, NODES OF B
+	local head='<ir_version: 8, opset_import: ["" : 20]> g (float[1,4,6,6] x) => (float[?] y)
+		<float z = {0.0}, float one = {1.0}, float six = {6.0}, float low = {-1.0}, float[3,3] row = {1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0},
+		float[4] four = {1.0, 2.0, 3.0, 4.0}, float[4] none = {0.0, 0.0, 0.0, 0.0}, int64[2] hw = {2, 3}, int64[2] nhwc = {1, 2},
+		float[6,2] left = {1.0, 2.0, 1.0, 2.0, 3.0, 2.0, 1.0, 2.0, 1.0, 5.0, 1.0, 2.0}, float[6,1] right = {7.0, 1.0, 2.0, 1.0, 2.0, 6.0},
+		float[6,3] both = {1.0, 2.0, 7.0, 1.0, 2.0, 1.0, 3.0, 2.0, 2.0, 1.0, 2.0, 1.0, 1.0, 5.0, 2.0, 1.0, 2.0, 6.0}, int64[2] parts = {2, 1},
+		int64[8] pads = {0, 0, 1, 1, 0, 0, 1, 1}, int64[4] pads2 = {1, 1, 1, 1}, int64[3] rows = {1, 36, 4}, int64[3] planes = {1, 4, 36}>'
+	sed "s/float\[?\]/float[${3:-1,4,6,6}]/" <<<"$head { $1 }" >a.onnxtxt
+	sed "s/float\[?\]/float[${3:-1,4,6,6}]/" <<<"$head { $2 }" >b.onnxtxt
+}
+
+same() {
+	pair "$@"
+	run "$INFER" diff a.onnxtxt b.onnxtxt
+	[ "$status" -eq 0 ] || { echo "$1 | $2"; echo "$output"; return 1; }
+}
+
+unlike() {
+	pair "$@"
+	run "$INFER" diff a.onnxtxt b.onnxtxt
+	[ "$status" -eq 1 ] || { echo "$1 | $2"; echo "$output"; return 1; }
+}
+
+@test "Bounds are alike in the words of Clip, Relu, Max and Min, and other bounds are not" {
+	same 'y = Clip(x, z, six)' 'a = Max(x, z) y = Min(a, six)'
+	same 'y = Clip(x, z, six)' 'a = Relu(x) y = Min(six, a)'
+	same 'y = Relu(x)' 'y = Max(z, x)'
+	same 'a = Clip(x, low, one) y = Relu(a)' 'y = Clip(x, z, one)'
+	same 'a = Clip(x, z, six) y = Clip(a, low, one)' 'y = Clip(x, z, one)'
+	unlike 'y = Clip(x, z, six)' 'y = Clip(x, z, one)'
+	unlike 'y = Clip(x, z, six)' 'a = Min(x, z) y = Max(a, six)'
+	unlike 'y = Relu(x)' 'y = Max(x, low)'
+	unlike 'a = Clip(x, z, six) y = Clip(a, low, one)' 'a = Clip(x, low, six) y = Clip(a, low, one)'
+}
+
+@test "A padding is alike by name, by numbers and by a ceil_mode, as far as windows reach" {
+	same 'y = MaxPool<kernel_shape=[3,3], auto_pad="SAME_UPPER">(x)' 'y = MaxPool<kernel_shape=[3,3], pads=[1,1,1,1]>(x)'
+	same 'y = MaxPool<kernel_shape=[2,2], strides=[2,2], pads=[0,0,1,1]>(x)' 'y = MaxPool<kernel_shape=[2,2], strides=[2,2]>(x)' 1,4,3,3
+	same 'y = MaxPool<kernel_shape=[3,3], strides=[2,2], ceil_mode=1>(x)' 'y = MaxPool<kernel_shape=[3,3], strides=[2,2], pads=[0,0,1,1]>(x)' 1,4,3,3
+	unlike 'y = MaxPool<kernel_shape=[2,2], auto_pad="SAME_UPPER">(x)' 'y = MaxPool<kernel_shape=[2,2], auto_pad="SAME_LOWER">(x)'
+	unlike 'y = AveragePool<kernel_shape=[3,3], pads=[1,1,1,1], count_include_pad=1>(x)' 'y = AveragePool<kernel_shape=[3,3], auto_pad="SAME_UPPER">(x)'
+	unlike 'y = AveragePool<kernel_shape=[3,3], strides=[2,2], ceil_mode=1, count_include_pad=1>(x)' \
+		'y = AveragePool<kernel_shape=[3,3], strides=[2,2], pads=[0,0,1,1], count_include_pad=1>(x)' 1,4,3,3
+	same 'y = Pad(x, pads)' 'y = Pad(x, pads2, z, hw)' 1,4,8,8
+	unlike 'y = Pad(x, pads)' 'y = Pad(x, pads2, one, hw)' 1,4,8,8
+}
+
+@test "Channels last are alike to channels first wherever the Transposes stand, and a forgotten one is not" {
+	same 't = Transpose<perm=[0,2,3,1]>(x) a = Tanh(t) y = Transpose<perm=[0,3,1,2]>(a)' 'y = Tanh(x)'
+	same 't = Transpose<perm=[0,2,3,1]>(x) a = Add(t, four) y = Transpose<perm=[0,3,1,2]>(a)' \
+		's = Unsqueeze(four, nhwc) y = Add(x, s)'
+	same 't = Transpose<perm=[0,2,3,1]>(x) y = ReduceMean<keepdims=0>(t, nhwc)' 'y = ReduceMean<keepdims=0>(x, hw)' 1,4
+	same 't = Transpose<perm=[0,2,3,1]>(x) y = Reshape(t, rows)' 'r = Reshape(x, planes) y = Transpose<perm=[0,2,1]>(r)' 1,36,4
+	unlike 't = Transpose<perm=[0,2,3,1]>(x) y = Reshape(t, rows)' 'y = Reshape(x, rows)' 1,36,4
+	unlike 't = Transpose<perm=[0,2,3,1]>(x) y = Reshape(t, rows)' 't = Transpose<perm=[0,3,2,1]>(x) y = Reshape(t, rows)' 1,36,4
+	unlike 't = Transpose<perm=[0,1,3,2]>(x) y = Tanh(t)' 'y = Tanh(x)'
+	unlike 't = Transpose<perm=[0,2,3,1]>(x) a = Softmax<axis=1>(t) y = Transpose<perm=[0,3,1,2]>(a)' 'y = Softmax<axis=3>(x)'
+	same 't = Transpose<perm=[0,2,3,1]>(x) a = Softmax<axis=1>(t) y = Transpose<perm=[0,3,1,2]>(a)' 'y = Softmax<axis=2>(x)'
+}
+
+@test "Parts of a joined product are alike to products of parts, in their order" {
+	same 'a = MatMul(x, both) b, c = Split<axis=-1>(a, parts) y = Sub(b, c)' 'b = MatMul(x, left) c = MatMul(x, right) y = Sub(b, c)' 1,4,6,2
+	unlike 'a = MatMul(x, both) b, c = Split<axis=-1>(a, parts) y = Sub(b, c)' 'b = MatMul(x, left) c = MatMul(x, right) d = Neg(c) y = Sub(b, d)' 1,4,6,2
+}
+
+@test "Networks that random exporters write differently are alike or not as ONNX Runtime computes them" {
+	need_onnx
+	python3 -c 'import onnxruntime' 2>/dev/null || skip "python3 has no onnxruntime"
+	python3 "$BATS_TEST_DIRNAME/../diff/exporters.py" "$INFER" 1 120 .
+}
+
+@test "Operands of a Concat that were swapped are told there, not at the nodes that make them" {
+	need_onnx
+	python3 - <<-'PYTHON'
+		import onnx
+		from onnx import TensorProto as T, helper as h
+		def save(name, a, b):
+		    nodes = [h.make_node(o, [i], [o + i[-1]], name=o + i[-1]) for i in ("x1", "x2") for o in ("Abs",)]
+		    nodes += [h.make_node(o, [i + n], [o + n], name=o + n) for n in "12" for i, o in (("Abs", "Sin"), ("Sin", "Tanh"))]
+		    nodes += [h.make_node("Concat", [a, b], ["c"], name="concat", axis=0), h.make_node("Neg", ["c"], ["y"], name="last")]
+		    ports = [h.make_tensor_value_info(n, T.FLOAT, s) for n, s in (("x1", [4]), ("x2", [4]), ("y", [8]))]
+		    onnx.save(h.make_model(h.make_graph(nodes, "g", ports[:2], ports[2:]), opset_imports=[h.make_opsetid("", 17)], ir_version=8), name)
+		save("a.onnx", "Tanh1", "Tanh2")
+		save("b.onnx", "Tanh2", "Tanh1")
+	PYTHON
+	run -1 "$INFER" diff a.onnx b.onnx
+	[[ $output == *'input 0 (inputs) of Concat  at concat'*'input 1 (inputs) of Concat  at concat'*'operators   2 differences'* ]]
+}
+
 @test "Versions of each operator are alike or not as ONNX Runtime computes them" {
 	need_onnx
 	python3 -c 'import onnxruntime' 2>/dev/null || skip "python3 has no onnxruntime"

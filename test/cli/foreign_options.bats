@@ -392,8 +392,10 @@ END
 	run -2 "$INFER" run pic.onnx rgb.png -o "$out/boxes.png"
 	[[ $output == *"looks like a file"*"-o DIR"*"--decode"* ]]
 	[ ! -e "$out/boxes.png" ]
-	run -2 "$INFER" run pic.onnx rgb.png -o "$out/y.npz"
-	[[ $output == *"-o $out/y --save-format npz"* ]]
+	run -2 "$INFER" run pic.onnx rgb.png -o "$out/y.npy"
+	[[ $output == *"-o $out/y --save-format npy"* ]]
+	run -0 "$INFER" run pic.onnx rgb.png -o "$out/y.npz"
+	run -0 "$INFER" check pic.onnx rgb.png --expect "$out/y.npz"
 	run -2 "$INFER" check pic.onnx rgb.png --compare reference.npy
 	[[ $output == *"--expect FILE"* ]]
 	run -0 "$INFER" check pic.onnx rgb.png --rtol 1e-2

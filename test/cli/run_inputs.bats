@@ -164,6 +164,37 @@ sums=$'sum f32 [2,4]\n1 2 3 4\n5 6 7 8\ndiff f32 [2,4]\n-1 0 1 2\n3 4 5 6'
 	done
 }
 
+@test "--random hides nothing by a mask that the model computes with" {
+	local type steps want
+	while IFS='|' read -r type steps want; do
+		echo "<ir_version: 8, opset_import: [\"\" : 17]> g (float[2,4,4] x, $type[2,4] attention) => (float[2,4,4] y) <float low = {-1e9}, float one = {1}, int64 whole = {1},
+			float least = {-3.4e38}, int64[1] axis = {1}, int64 zero = {0}> {
+			$steps
+			m = Unsqueeze (h, axis) s = Add (x, m) y = Softmax (s)
+		}" >"$BATS_TEST_TMPDIR/mask.txt"
+		run -0 "$INFER" run "$BATS_TEST_TMPDIR/mask.txt" --random
+		[[ $output == *"attention "*"generated: all $want (a mask"* ]] || { echo "$type $steps: $output"; return 1; }
+	done <<-'END'
+		float|k = Sub (one, attention) h = Mul (k, low)|ones
+		int64|f = Cast <to = 1> (attention) k = Sub (one, f) h = Mul (k, least)|ones
+		int64|k = Sub (whole, attention) f = Cast <to = 1> (k) h = Mul (low, f)|ones
+		float|h = Mul (attention, low)|zeros
+		int64|f = Cast <to = 1> (attention) h = Mul (f, least)|zeros
+		bool|f = Cast <to = 1> (attention) h = Mul (f, low)|zeros
+		float|h = Log (attention)|ones
+		int64|k = Greater (attention, zero) n = Not (k) f = Cast <to = 1> (n) h = Mul (f, low)|ones
+		int64|k = Equal (attention, zero) f = Cast <to = 1> (k) h = Mul (f, low)|ones
+		float|k = Sub (attention, one) n = Neg (low) h = Mul (k, n)|ones
+		bool|n = Not (attention) f = Cast <to = 1> (n) z = CastLike (low, f) h = Mul (f, z)|ones
+		float|k = Sub (one, attention) d = Shape (x) e = ConstantOfShape <value = float[1] {-10000}> (d) r = ReduceMax <keepdims = 0> (e) h = Mul (k, r)|ones
+	END
+	# numbers that are no masks
+	echo '<ir_version: 8, opset_import: ["" : 17]> g (float[2,4] x, float[2,4] v) => (float[2,4] y) <float low = {-1e9}> {
+		h = Mul (v, low) s = Add (x, h) y = Tanh (s) }' >"$BATS_TEST_TMPDIR/mask.txt"
+	run -0 "$INFER" run "$BATS_TEST_TMPDIR/mask.txt" --random
+	[[ $output != *"a mask"* ]]
+}
+
 @test "--random gives the same values for the same seed, and sensible integers for ids and masks" {
 	run -0 "$INFER" run ids.onnx --random 0..1 --dim batch=2 --dim seq=5
 	[[ $output = *"input_ids i64 [2,5]"*"random integers 0..6 (ids), seed 0"* ]]
@@ -173,6 +204,60 @@ sums=$'sum f32 [2,4]\n1 2 3 4\n5 6 7 8\ndiff f32 [2,4]\n-1 0 1 2\n3 4 5 6'
 	c=$("$INFER" run two.onnx --random -1..1 --seed 8 --dim n=3 --print 2>/dev/null)
 	[ "$a" = "$b" ]
 	[ "$a" != "$c" ]
+}
+
+# Writes the lengths that --random gives the model on standard input, whose input they are: whole lengths of WANT.
+whole_lengths() { # WANT NAME ARGS...
+	local want=$1 name=$2
+	{ echo '<ir_version: 8, opset_import: ["": 17]> g '; cat; } >"$BATS_TEST_TMPDIR/lengths.onnxtxt"
+	run -0 "$INFER" run "$BATS_TEST_TMPDIR/lengths.onnxtxt" --random 0..1 "${@:3}"
+	[[ $output == *"input   $name i"*", generated: whole lengths; min $want, max $want"* ]] || { echo "not $want: $output"; return 1; }
+}
+
+@test "--random gives lengths of whole sequences, which the nodes that read them tell" {
+	local mask='t = Squeeze (size) at = Range (zero, t, one) behind = Unsqueeze (lens, last) seen = Less (at, behind) y = Cast <to = 1> (seen)'
+	local numbers='<int64 zero = {0}, int64 one = {1}, int64[1] last = {-1}>'
+	# a mask, along the axis whose size the positions end at
+	whole_lengths 200 lens --dim time=200 <<<"(float[batch,80,time] audio, int64[batch] lens) => (float[batch,n] y) $numbers { size = Shape <start = 2, end = 3> (audio) $mask }"
+	whole_lengths 7 lens --dim b=7 <<<"(float[a,b,8] x, int64[c] lens) => (float[c,n] y) $numbers { size = Shape <start = 1, end = 2> (x) $mask }"
+	whole_lengths 7 lens --dim time=7 <<<"(float[batch,time,8] x, int64[1] lens) => (float[1,n] y) $numbers { size = Shape <start = 1, end = 2> (x) $mask }"
+	whole_lengths 7 lens --dim t=7 <<<"(float[b,t,8] x, float[b,256] speaker, int64[b] lens) => (float[b,n] y, float[b,256] z) $numbers { size = Shape <start = 1, end = 2> (x) $mask z = Neg (speaker) }"
+	whole_lengths 7 lens --dim t=7 <<<"(float[b,8,t] x, int64[b] lens) => (float[b,n] y) $numbers { xt = Transpose <perm = [0, 2, 1]> (x) h = Relu (xt) sizes = Shape (h) size = Gather (sizes, one) $mask }"
+	whole_lengths 4 lens <<<"(float[2,9,8] x, int64[2] lens) => (float[2,n] y) <int64[4] at = {0, 1, 2, 3}, int64[1] last = {-1}> { behind = Unsqueeze (lens, last) seen = Less (at, behind) y = Cast <to = 1> (seen) }"
+	# a convolution halves the sequence, and arithmetic the lengths
+	whole_lengths 64 lens --dim t=64 <<<"(float[b,1,t] x, int64[b] lens) => (float[b,n] y) <int64 zero = {0}, int64 one = {1}, int64 two = {2}, int64[1] last = {-1}, float[1,1,2] w = {1, 1}> {
+		h = Conv <strides = [2]> (x, w) size = Shape <start = 2, end = 3> (h) t = Squeeze (size) at = Range (zero, t, one)
+		half = Div (lens, two) behind = Unsqueeze (half, last) seen = Less (at, behind) y = Cast <to = 1> (seen) }"
+	# no node tells: the input after which the lengths are called, and the axis that is neither the batch nor fixed
+	whole_lengths 9 y_lengths --dim t=9 --dim s=5 <<<"(float[b,80,t] y, float[b,s] x, int64[b] y_lengths) => (float[b,n] m, float[b,80,t] v, float[b,s] w) $numbers {
+		long = ReduceMax <keepdims = 0> (y_lengths) at = Range (zero, long, one) behind = Unsqueeze (y_lengths, last) seen = Less (at, behind) m = Cast <to = 1> (seen) v = Neg (y) w = Neg (x) }"
+	whole_lengths 6 lens --dim t=6 <<<'(float[b,t,2] x, int64[b] lens) => (float[b,t,2] y) { y = ReverseSequence <batch_axis = 0, time_axis = 1> (x, lens) }'
+	whole_lengths 9 lens --dim t=9 <<<"(float[b,t,80] x, float[b,192] speaker, int64[b] lens) => (float[b,n] m, float[b,t,80] v, float[b,192] w) $numbers {
+		long = ReduceMax <keepdims = 0> (lens) at = Range (zero, long, one) behind = Unsqueeze (lens, last) seen = Less (at, behind) m = Cast <to = 1> (seen) v = Neg (x) w = Neg (speaker) }"
+	# of recurrent layers, which refuse longer ones
+	local layer='shape_w = Constant <value = int64[3] {1, 12, 8}> () shape_r = Constant <value = int64[3] {1, 12, 4}> () W = ConstantOfShape (shape_w) R = ConstantOfShape (shape_r)'
+	whole_lengths 3 lens <<<"(float[3,3,8] x, int32[3] lens) => (float[1,3,4] h) { $layer ys, h = GRU <hidden_size = 4> (x, W, R, , lens) }"
+	whole_lengths 5 lens --dim t=5 <<<"(float[b,t,8] x, int32[b] lens) => (float[1,b,4] h) { $layer xt = Transpose <perm = [1, 0, 2]> (x) ys, h = GRU <hidden_size = 4> (xt, W, R, , lens) }"
+	whole_lengths 3 xl --dim s=3 --dim t=5 <<<"(float[s,b,8] x, float[t,b,8] y, int32[b] xl, int32[b] yl) => (float[1,b,4] h, float[1,b,4] k) {
+		$layer xs, h = GRU <hidden_size = 4> (x, W, R, , xl) ys, k = GRU <hidden_size = 4> (y, W, R, , yl) }"
+	[[ $output == *"yl i32 [1], 4 bytes, generated: whole lengths; min 5"* ]]
+}
+
+@test "A length is found behind any number of other nodes that read it" {
+	{
+		echo '(float[b,t] x, int64[b] lens) => (float[b,n] y, int64[b] z) <int64 zero = {0}, int64 one = {1}, int64[1] last = {-1}> {'
+		seq -f 'a%.0f = Sub (lens, one)' 1500
+		echo "z = Max ($(seq -s , -f 'a%.0f' 1500))"
+		echo 'size = Shape <start = 1, end = 2> (x) t = Squeeze (size) at = Range (zero, t, one) behind = Unsqueeze (lens, last) seen = Less (at, behind) y = Cast <to = 1> (seen) }'
+	} | whole_lengths 7 lens --dim t=7
+}
+
+@test "--random LO..HI without a name draws sizes, too, if LO is a size" {
+	echo '<ir_version: 8, opset_import: ["": 17]> g (int64 n) => (int64[k] y) <int64 zero = {0}, int64 one = {1}> { y = Range (zero, n, one) }' >"$BATS_TEST_TMPDIR/size.onnxtxt"
+	run -0 "$INFER" run "$BATS_TEST_TMPDIR/size.onnxtxt" --random 3..3
+	[[ $output == *"n i64 [], 8 bytes, random integers 3..3, seed 0; min 3, max 3"* ]]
+	run -0 "$INFER" run "$BATS_TEST_TMPDIR/size.onnxtxt" --random -1..1
+	[[ $output == *"n i64 [], 8 bytes, generated: all ones (sizes)"* ]]
 }
 
 @test "--random NAME=LO..HI applies to one input only" {

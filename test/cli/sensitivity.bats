@@ -58,6 +58,33 @@ finds_first() { # MODEL NODE
 	END
 }
 
+@test "the QOperator form: codes around an operator left in float, and those of an operator that others express" {
+	local node
+	run -0 "$INFER" check form.onnx --compare form.fp32.onnx --sensitivity --metric l2 --data-set 'form_[0-9]' --undo 100 --json
+	python3 - "$output" <<-'END'
+		import json, sys
+		[c] = [c for c in json.loads(sys.argv[1])["checks"] if c["name"] == "sensitivity"]
+		nodes = {n["node"]: n for n in c["nodes"]}
+		assert set(nodes) == {"x", "wide", "down", "up", "skip", "mix", "smooth", "last"}, nodes.keys()
+		assert all(n["error"] < 0.05 and -0.05 < n["share"] < 0.6 for n in nodes.values()), c["nodes"]
+		assert all(abs(n["share"] - 1 + n["loss_if_undone"] / c["loss"]) < 0.15 for n in nodes.values()), c["nodes"]
+		assert nodes["up"]["output_scale"] == "t_scale" and nodes["up"]["output_part"] > 0.9, nodes["up"]
+		assert nodes["smooth"]["output_scale"] == "p_scale" and nodes["smooth"]["output_part"] > 0.9, nodes["smooth"]
+		assert nodes["mix"]["output_part"] < 0.5, nodes["mix"]
+	END
+	for node in up smooth down; do
+		run -0 "$INFER" check form_$node.onnx --compare form.fp32.onnx --sensitivity --metric l2 --data-set 'form_[0-9]' --json
+		python3 - "$output" $node <<-'END' || { echo $node; return 1; }
+			import json, sys
+			[c] = [c for c in json.loads(sys.argv[1])["checks"] if c["name"] == "sensitivity"]
+			first = c["nodes"][0]
+			assert first["node"] == sys.argv[2] and first["share"] > 0.6 and first["loss_if_undone"] < c["loss"] / 100, c["nodes"]
+			assert c["exclude"][0] == sys.argv[2] and c["loss_with_first_undone"][1] < c["loss"] / 100, c["exclude"]
+			assert all(-0.05 < n["share"] < 0.05 for n in c["nodes"][1:]), c["nodes"]
+		END
+	done
+}
+
 @test "a mask whose range leaves nothing of the scores beside it is found first" {
 	run -0 "$INFER" check mask8.onnx --compare mask.onnx --sensitivity --metric l2 --json
 	python3 - "$output" <<-'END'

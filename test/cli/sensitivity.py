@@ -306,3 +306,87 @@ save("outlier.onnx", [h.make_node("Mul", ["x", "m"], ["u"], "mask"), h.make_node
      [nh.from_array(weights, "a"), nh.from_array(normal(16, 16), "b"), nh.from_array(normal(16), "c"),
       nh.from_array(np.array([0] + [1] * 15, "f"), "m")],
      [("x", [8, 16])], [("y", [8, 16])])
+
+# ---- the QOperator form around operators that it leaves in float -----------------------------------------
+
+def form(path, model, feeds, wrong=None):
+    """
+    QLinear operators as ONNX Runtime's quantizer writes them: operators that it has no form for stay in float, with a DequantizeLinear
+    before, which keeps the tensor's name, and a QuantizeLinear behind; a Relu behind a convolution is dropped.
+    """
+    seen, weights = ranges(model, feeds), {i.name: nh.to_array(i) for i in model.graph.initializer}
+    nodes, init, codes, plain = [], [], {}, {"x"}
+
+    def scale(t):
+        low, high = seen[t]
+        return np.float32((high - low) / 255)
+
+    def parts(t):
+        """The names of the scale and zero point of tensor t."""
+        if not any(i.name == f"{t}_scale" for i in init):
+            init.extend([nh.from_array(np.float32(scale(t) * (wrong or {}).get(t, 1)), f"{t}_scale"),
+                         nh.from_array(np.uint8(np.clip(round(-seen[t][0] / scale(t)), 0, 255)), f"{t}_zero")])
+        return [f"{t}_scale", f"{t}_zero"]
+
+    def short(t):
+        if t not in codes:
+            nodes.append(h.make_node("QuantizeLinear", [t] + parts(t), [f"{t}_quantized"], f"{t}_QuantizeLinear"))
+            codes[t] = [f"{t}_quantized"] + parts(t)
+        return codes[t]
+
+    def float_of(t):
+        if t not in plain and t not in weights:
+            nodes.append(h.make_node("DequantizeLinear", codes[t], [t], f"{t}_DequantizeLinear"))
+            plain.add(t)
+        return t
+
+    for n in model.graph.node:
+        x, y = n.input[0], n.output[0]
+        if n.op_type == "Conv":
+            w, b = weights[n.input[1]], weights[n.input[2]]
+            s = np.float32(abs(w).max() / 127)
+            behind = [m for m in model.graph.node if y in m.input]
+            limits = behind[0].output[0] if behind and behind[0].op_type == "Relu" else y
+            seen[y] = seen[limits]
+            name = f"{n.name}_w"
+            init += [nh.from_array(np.round(w / s).astype("i1"), name), nh.from_array(s, f"{name}_scale"), nh.from_array(np.int8(0), f"{name}_zero"),
+                     nh.from_array(np.round(b / (scale(x) * s)).astype("i4"), f"{name}_b")]
+            new = h.make_node("QLinearConv", short(x) + [name, f"{name}_scale", f"{name}_zero"] + parts(y) + [f"{name}_b"], [f"{y}_quantized"],
+                              n.name + "_quant")
+            new.attribute.extend(n.attribute)
+            codes[y] = codes[limits] = [f"{y}_quantized"] + parts(y)
+        elif n.op_type == "Relu" and x in codes:
+            continue
+        elif n.op_type in ("Add", "AveragePool"):
+            new = h.make_node(f"QLinear{n.op_type}", sum([short(i) for i in n.input], []) + parts(y), [f"{y}_quantized"], n.name + "_quant",
+                              domain="com.microsoft")
+            new.attribute.extend(n.attribute)
+            codes[y] = [f"{y}_quantized"] + parts(y)
+        else:
+            for i in n.input:
+                float_of(i)
+                init += [nh.from_array(weights[i], i)] if i in weights else []
+            new = n
+            plain.add(y)
+        nodes.append(new)
+    float_of(model.graph.output[0].name)
+    graph = h.make_graph(nodes, "g", list(model.graph.input), list(model.graph.output), init)
+    onnx.save(h.make_model(graph, opset_imports=[h.make_opsetid("", 17), h.make_opsetid("com.microsoft", 1)], ir_version=8), path)
+
+
+init = [nh.from_array(normal(*s, by=k), n) for n, s, k in (
+    ("w0", (8, 3, 3, 3), .3), ("b0", (8,), .1), ("w1", (12, 8, 3, 3), .17), ("b1", (12,), .1), ("wt", (12, 8, 2, 2), .3), ("bt", (8,), .1),
+    ("w2", (8, 8, 3, 3), .17), ("b2", (8,), .1), ("w3", (2, 8, 3, 3), .17), ("b3", (2,), .1))]
+form_nodes = [h.make_node("Conv", ["x", "w0", "b0"], ["c0"], "wide", pads=[1] * 4), h.make_node("Relu", ["c0"], ["r0"], "wide_relu"),
+              h.make_node("Conv", ["r0", "w1", "b1"], ["c1"], "down", pads=[1] * 4, strides=[2, 2]), h.make_node("Relu", ["c1"], ["r1"], "down_relu"),
+              h.make_node("ConvTranspose", ["r1", "wt", "bt"], ["t"], "up", strides=[2, 2]), h.make_node("Add", ["t", "r0"], ["a"], "skip"),
+              h.make_node("Conv", ["a", "w2", "b2"], ["c2"], "mix", pads=[1] * 4), h.make_node("Relu", ["c2"], ["r2"], "mix_relu"),
+              h.make_node("AveragePool", ["r2"], ["p"], "smooth", kernel_shape=[3, 3], pads=[1] * 4),
+              h.make_node("Conv", ["p", "w3", "b3"], ["y"], "last", pads=[1] * 4)]
+net = save("form.fp32.onnx", form_nodes, init, [("x", [1, 3, 16, 16])], [("y", [1, 2, 16, 16])])
+feeds = [{"x": normal(1, 3, 16, 16)} for _ in range(4)]
+for k in range(4):
+    save_set(f"form_{k}", feeds[k]["x"])
+form("form.onnx", net, feeds)
+for name, tensor in (("up", "t"), ("smooth", "p"), ("down", "c1")):
+    form(f"form_{name}.onnx", net, feeds, {tensor: 1 / 8})

@@ -228,11 +228,12 @@ def same(a, b):
     return all(p.shape == q.shape and np.allclose(p, q, 1e-5, 1e-6, equal_nan=True) for p, q in zip(a, b))
 
 
-# Cases with pairs that are equal but whose normal forms are not: they are told as differences, which errs on the safe side.
+# Cases with pairs that give equal outputs for these sizes or these values alone, and are told as differences:
 UNLIKE = {
-    "AveragePool", "Clip", "ConstantOfShape", "Conv", "DFT", "Dropout", "Einsum and MatMul", "Gemm without C", "GridSample", "GroupNormalization",
-    "LayerNormalization", "Max", "MaxPool", "Mean", "Min", "OneHot", "Pad", "ReduceL2", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceProd",
-    "ReduceSum", "Resize linear", "Resize nearest", "Scatter", "Sum", "Trilu",
+    # half_pixel with round_prefer_floor and asymmetric with floor take the same pixels if 6 become 9; with other sizes they do not
+    "Resize nearest",
+    # by ONNX's text reduction=max keeps the larger of the datum and the update; here each update is larger
+    "Scatter",
 }
 
 

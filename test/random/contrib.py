@@ -28,6 +28,21 @@ def bias_gelu(c):
     return dict(A=x, B=c.any("T", shape=[x.shape[-1]]))
 
 
+@recipe("Tokenizer")
+def tokenizer(c):
+    parts = ["a", "b", "\u00f1", "\u65e5", " ", "  ", ",", "--", "\n", "x1", "A", ".", ""]
+    shape = c.choice([[c.int(0, 4)], [c.int(1, 3), c.int(0, 3)]])
+    words = np.empty(shape, object)
+    for i in np.ndindex(*shape):
+        words[i] = "".join(c.choice(parts) for _ in range(c.int(0, 9)))
+    patterns = [" ", ",", r"\s+", "a|ab", "a*", r"\b", "\u00f1", "^a", "a$", "(?i)a", r"\d", "--?", "[^a-z]+"]
+    token = c.flag(0.4)
+    characters = not token and c.flag(0.3)
+    return dict(X=Value(words), mark=c.int(0, 1), mincharnum=1 if characters else c.int(1, 3), pad_value=c.choice(["#", ""]),
+                tokenexp=c.choice(patterns + [r"\w+", r"\S+", "[a-z]+"]) if token else None,
+                separators=[""] if characters else None if token else [c.choice(patterns) for _ in range(c.int(1, 3))])
+
+
 @recipe("FusedMatMul", "TransposeMatMul")
 def fused_matmul(c):
     ta, tb = c.int(0, 1), c.int(0, 1)

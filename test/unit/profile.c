@@ -596,6 +596,31 @@ static void record_survives_json(void)
 	free(text);
 }
 
+/* A file may have been edited: a size for some dimensions only, and rounds that are no numbers of runs. */
+static void edited_record(void)
+{
+	static const char text[] =
+		"{\"identity\": {}, \"dimensions\": [\"a\", \"b\", \"c\"], \"points\": [{\"size\": [7], \"samples\": [1, 2], "
+		"\"rounds\": [1e30, -1, 1]}, {\"samples\": [1]}], \"nodes\": [{\"name\": 5}]}";
+	struct arena a = {0};
+	const struct jvalue *v = jread(text, sizeof(text) - 1, "x", E_INTERNAL, &a, NULL);
+	struct record *y = v ? record_read(v) : NULL;
+
+	if (CHECK(y != NULL && y->npoints == 2 && y->ndims == 3)) {
+		CHECK(y->point[0].size[0] == 7 && y->point[0].size[2] == 0);
+		CHECK(y->point[1].size[0] == 0 && y->point[1].size[2] == 0);
+		CHECK_INT(y->point[0].rounds[0], 2);
+		CHECK_INT(y->point[0].rounds[1], 0);
+		CHECK_INT(y->point[0].rounds[2], 1);
+		CHECK_INT(y->nnodes, 1);
+		CHECK_STR(y->node[0].name, "");
+		CHECK_STR(y->node[0].op, "");
+		CHECK_STR(y->point[0].label, "");
+	}
+	record_free(y);
+	arena_free(&a);
+}
+
 static void device_survives_json(void)
 {
 	static const struct record_kernel launch[] = {{"gemm", 2, 3e-5}, {"reduce", 1, 2e-6}};
@@ -754,6 +779,7 @@ int main(void)
 	UNIT(gate_refuses_another);
 	UNIT(gate_is_worded);
 	UNIT(record_survives_json);
+	UNIT(edited_record);
 	UNIT(device_survives_json);
 	UNIT(json_is_read);
 	UNIT(page_is_whole);

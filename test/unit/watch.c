@@ -2,6 +2,7 @@
 /* Events recorded on a GPU (test/watch/faults.c, test/data/watch) give the findings they gave there. */
 #include "watch/ledger.h"
 #include "watch/series.h"
+#include "watch/watch.h"
 
 #include "base/file.h"
 #include "test/unit/unit.h"
@@ -127,6 +128,31 @@ static void cut(void)
 		diag_free(&d);
 		ledger_free(&l);
 	}
+}
+
+/* What the watched program may have written over the counters: a kind that does not exist, a text without end. */
+static void overwritten(void)
+{
+	static struct watch_shared shared = {.calls = 100, .nsites = 2};
+	static struct watch_caller caller[2];
+	struct watch_process p = {.shared = &shared, .caller = caller, .ncallers = 2};
+	struct diag d = {0};
+
+	for (int i = 0; i < 2; i++) {
+		struct watch_site *s = &shared.site[i];
+		*s = (struct watch_site){
+			.made = 100, .live = 100, .each = 1 << 20, .first_call = 1, .last_call = 99};
+		s->kind = i ? WATCH_PINNED : 12345678;
+		memset(s->by, 'x', sizeof(s->by));
+		caller[i].site = s;
+	}
+	watch_memory_findings(&p, 4711, &d);
+	CHECK(d.first && !d.first->next);
+	CHECK(has_row(&d, "by", "xxx"));
+	for (size_t i = 0; d.first && i < d.first->nrows; i++)
+		CHECK(strlen(d.first->rows[i].text) <= WATCH_BY ||
+		      strcmp(d.first->rows[i].label, "by") != 0);
+	diag_free(&d);
 }
 
 static void line(struct ledger *l, const char *text)
@@ -356,6 +382,7 @@ int main(void)
 	UNIT(faults);
 	UNIT(counts);
 	UNIT(cut);
+	UNIT(overwritten);
 	UNIT(design);
 	UNIT(costs);
 	UNIT(late);
