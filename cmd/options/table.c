@@ -320,9 +320,9 @@ const struct field options_table[] = {
 		 "names, and for the worst one, if an output differs, the inner tensors as well, until the node is found that "
 		 "gives another result from equal inputs. Where double precision agrees with this run, or the node adds up "
 		 "products of bytes, which saturate in ONNX Runtime on CPUs without VNNI, that is a warning. With FILE.onnx the reference is another model, and both run "
-		 "without optimizations on the same inputs: tensors correspond by their names or, if fewer than half "
-		 "of them agree, by the order of the operators, and a node in between, such as the QuantizeLinear of a quantized "
-		 "model, counts to the next node that has a counterpart. Free dimensions whose sizes nothing gives are several elements "
+		 "without optimizations on the same inputs: nodes correspond by what leads to them and what follows, by their weights "
+		 "where that says too little, and by names where these do not contradict it. What has no certain counterpart, such as the "
+		 "QuantizeLinear of a quantized model, counts to the next node that has one. Free dimensions whose sizes nothing gives are several elements "
 		 "long where the model allows, as axes of one element cannot be told apart. If all inputs are generated and nothing differs, "
 		 "floats from -8 to 8 are tried as well."},
 	{ROW("every-tensor", F_BOOL, check.every_tensor, CHECKS, CMD_CHECK),

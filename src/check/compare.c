@@ -8,6 +8,7 @@
 #include "check/pair.h"
 #include "check/pair_sides.h"
 #include "check/path_precision.h"
+#include "ops/op.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -105,17 +106,32 @@ static const struct tensor *constant_named(const struct graph *g, const char *na
 	return NULL;
 }
 
-/* How far the node's weights are from those of the same names in the other model, up to 3 rows. */
-static size_t add_weight_rows(struct check_context *c, const struct verdict *v,
-			      const struct node *n, struct diag_row *rows)
+/* The constant that the node's counterpart m reads in place of operand i; that of its name, if m is none or another operator. */
+static const struct tensor *other_weight(const struct graph *ref, const struct node *m,
+					 const struct graph *g, const struct node *n, uint32_t i)
 {
+	bool same = m && !strcmp(m->type, n->type);
+	const struct value *y = same ? node_in(ref, m, i) : NULL;
+
+	if (y && !y->init && m->nin == 2 && n->nin == 2 && m->op && (op_flags(m->op) & OP_COMMUTATIVE))
+		y = node_in(ref, m, 1 - i);
+	return y ? y->init : same ? NULL : constant_named(ref, node_in(g, n, i)->name);
+}
+
+/* How far the node's weights are from those of its counterpart in the other model, up to 3 rows. */
+static size_t add_weight_rows(struct check_context *c, const struct verdict *v,
+			      const struct pair_node *at, struct diag_row *rows)
+{
+	const struct node *n = at->node;
 	const struct graph *g = session_model(v->pair.got.session)->graph;
 	const struct graph *ref = session_model(v->pair.ref.session)->graph;
 	size_t count = 0;
 
 	for (uint32_t i = 0; i < n->nin && count < 3; i++) {
 		const struct value *x = node_in(g, n, i);
-		const struct tensor *other = x && x->init ? constant_named(ref, x->name) : NULL;
+		const struct tensor *other =
+			x && x->init ? other_weight(ref, pair_counterpart(&v->pair, at), g, n, i)
+				     : NULL;
 		if (!x || !x->init || (other && tensor_same(x->init, other)))
 			continue;
 		struct distance d = {0};
@@ -135,18 +151,20 @@ static void report_jump(struct check_context *c, struct verdict *v)
 	struct diag *d = c->d;
 	struct diag_row rows[MAX_ROWS];
 	const struct pair_node *n = v->jump;
+	struct check_names names = {.arena = &c->arena};
+	uint32_t before = pair_nodes_before(&v->pair, n, &names);
 	size_t k = 0;
 
 	if (n->origin->nfused)
 		rows[k++] = (struct diag_row){"stands for", list_fused(d, n->node)};
-	if (n->since > 1)
+	if (before)
 		rows[k++] = (struct diag_row){"or before",
-					      fmt(d, "%s before it without a counterpart in %s",
-						  str_many(&d->arena, n->since - 1, "node"),
-						  v->pair.ref.name)};
+					      fmt(d, "%s before it without a counterpart in %s: %s",
+						  str_many(&d->arena, before, "node"),
+						  v->pair.ref.name, check_name_list(&names))};
 	/* what such nodes make has nothing to agree with */
-	rows[k++] = (struct diag_row){n->since > 1 ? "inputs" : "its inputs",
-				      fmt(d, "%s%s", n->since > 1 ? "of these nodes together: " : "",
+	rows[k++] = (struct diag_row){before ? "inputs" : "its inputs",
+				      fmt(d, "%s%s", before ? "of these nodes together: " : "",
 					  input_error_say(d, &n->inputs))};
 	rows[k++] = (struct diag_row){
 		"its output", fmt(d, "'%s' %s", value_name(v, n->value), distance_say(d, &n->own))};
@@ -155,7 +173,7 @@ static void report_jump(struct check_context *c, struct verdict *v)
 					      fmt(d, "with the inputs of %s: %s", v->pair.ref.name,
 						  distance_say(d, &n->local))};
 	if (v->pair.ref.path)
-		k += add_weight_rows(c, v, n->node, rows + k);
+		k += add_weight_rows(c, v, n, rows + k);
 	struct body_difference inside = {0};
 	if (n->node->nsub && !v->pair.ref.path &&
 	    compare_bodies(c, &v->pair, c->in, v->limit, &inside))
@@ -174,7 +192,7 @@ static void report_jump(struct check_context *c, struct verdict *v)
 		rows[k++] = (struct diag_row){
 			"random",
 			fmt(d, "floats from -%d to %d; from 0 to 1 nothing differs", WIDE, WIDE)};
-	if (n->since > 1 && v->pair.ref.path)
+	if (before && v->pair.ref.path)
 		rows[k++] = (struct diag_row){
 			"try", fmt(d, "infer diff %s %s, which tells nodes and weights apart",
 				   c->path, v->pair.ref.path)};
@@ -184,7 +202,7 @@ static void report_jump(struct check_context *c, struct verdict *v)
 			    .op = inside.node ? inside.op : n->origin->op,
 			    .message = fmt(d, "%s and %s begin to differ in this node%s%s",
 					   v->pair.got.name, v->pair.ref.name,
-					   n->since > 1 || n->inputs.unseen ? " or before" : "",
+					   before || n->inputs.unseen ? " or before" : "",
 					   v->outputs ? "" : ", but no output shows it"),
 			    .rows = rows,
 			    .nrows = k,

@@ -67,7 +67,6 @@ struct pair_work {
 	bool *steps; /* the same, for differences of quantized elements by 1, which do not count for rel */
 	bool *compared; /* `rel` is known: the value, or one whose bytes it shares, was compared with the reference's */
 	struct distance *distance; /* the same with all details */
-	uint32_t since; /* number of nodes since the last node whose output the reference also has */
 	bool again; /* set while a step is repeated, so that steps of its bodies are not compared */
 	size_t cap; /* of pair.nodes */
 };
@@ -438,10 +437,8 @@ static struct pair_node *add_node(struct pair_work *w, const struct node *n)
 		p->nodes = arena_grow(&w->c->arena, p->nodes, p->n, w->cap, sizeof(*p->nodes));
 	}
 	const struct node *named = check_file_node(w->got.g, n);
-	p->nodes[p->n] = (struct pair_node){.node = n,
-					    .origin = named ? named->origin : n->origin,
-					    .value = NO_VALUE,
-					    .since = w->since};
+	p->nodes[p->n] = (struct pair_node){
+		.node = n, .origin = named ? named->origin : n->origin, .value = NO_VALUE};
 	return &p->nodes[p->n++];
 }
 
@@ -553,8 +550,6 @@ static int compare_stepless_inputs(struct pair_work *w, const struct call *call,
 		const struct tensor want = ref_tensor(w, id, &v.t);
 		struct distance d = distance_of(&v.t, &want);
 		add_stepless(w, id, &d, tensor_dtype(&v.t));
-		if (d.known)
-			w->since = 1;
 		value_free(&v);
 	}
 	return err;
@@ -588,7 +583,6 @@ static void record_distances(struct pair_work *w, const struct node *n, uint32_t
 		(*entry)->dtype = tensor_dtype(own);
 		(*entry)->path = judged_type(w, id, tensor_dtype(own));
 	}
-	w->since = 0;
 }
 
 /* Compares output i, as the step made it and as the repeated step made it, with the reference's value. */
@@ -680,7 +674,6 @@ static void before_tested_step(struct observer *o, const struct step *s, const s
 		p->at(p->arg, s->from ? s->from->name : NULL, s->from ? s->from->op : NULL);
 	if (!is_followed(r, s))
 		return;
-	r->w->since++;
 	derive_stepless(r, r->position[s->node->id]);
 	/* the step may write over its inputs */
 	r->err = compare_stepless_inputs(r->w, call, false);
@@ -882,6 +875,57 @@ static void compare_outputs(struct pair_work *w)
 		if (!w->compared[g->out[k]] && !is_given(w, g->out[k]))
 			add_stepless(w, g->out[k], &p->outputs[k], tensor_dtype(got));
 	}
+}
+
+/* Whether the value itself was compared with one of the reference, and not with what its node makes of the reference's inputs. */
+static bool was_compared(const struct pair_work *w, uint32_t id)
+{
+	const struct value *v = w->got.g->value[id];
+
+	return v->init || v->producer == NO_NODE || w->distance[id].known;
+}
+
+uint32_t pair_nodes_before(const struct pair *p, const struct pair_node *n, struct check_names *names)
+{
+	const struct pair_work *w = p->work;
+	const struct graph *g = w->got.g;
+	struct arena tmp = {0};
+	uint32_t *stack = arena_new_n(&tmp, uint32_t, (size_t)g->nnodes + 1), at = 0, count = 0;
+	bool *seen = arena_new_n(&tmp, bool, (size_t)g->nnodes + 1);
+
+	stack[at++] = n->node->id;
+	seen[n->node->id] = true;
+	while (at) {
+		const struct node *m = g->node[stack[--at]];
+		/* a view has the elements of what it is a view of */
+		bool view = m->op && (m->op->flags & OP_VIEW) && m->nout && m->out[0] != NO_VALUE &&
+			    w->got.other[m->out[0]] != NO_VALUE;
+		if (m != n->node && !view) {
+			const struct node *named = check_file_node(g, m);
+			check_name_add(names, check_node(named ? named : m));
+			count++;
+		}
+		for (uint32_t i = 0; i < m->nin + m->ncap; i++) {
+			uint32_t from = m->in[i] == NO_VALUE || was_compared(w, m->in[i])
+						? NO_NODE
+						: g->value[m->in[i]]->producer;
+			if (from == NO_NODE || seen[from])
+				continue;
+			seen[from] = true;
+			stack[at++] = from;
+		}
+	}
+	arena_free(&tmp);
+	return count;
+}
+
+const struct node *pair_counterpart(const struct pair *p, const struct pair_node *n)
+{
+	const struct pair_work *w = p->work;
+	uint32_t there = n->value == NO_VALUE ? NO_VALUE : w->got.other[n->value];
+	uint32_t from = there == NO_VALUE ? NO_NODE : w->ref.g->value[there]->producer;
+
+	return from == NO_NODE ? NULL : w->ref.g->node[from];
 }
 
 int pair_run(struct check_context *c, struct pair *p, const struct tensor *const *in)

@@ -48,8 +48,6 @@ struct pair_node {
 	struct distance own; /* distance of that output as computed from the tested session's own inputs */
 	struct distance local; /* distance of that output as computed from the reference's inputs */
 	struct input_error inputs;
-	/* number of nodes since the last comparable node, this one included; any of them may be at fault */
-	uint32_t since;
 };
 
 struct pair {
@@ -72,5 +70,12 @@ struct pair {
  */
 int pair_run(struct check_context *c, struct pair *p, const struct tensor *const *in);
 void pair_end(struct pair *p);
+/*
+ * Adds the names of the nodes between n and the last values before it that were compared, and returns their number: what the reference has
+ * no counterparts of may be at fault in place of n.
+ */
+uint32_t pair_nodes_before(const struct pair *p, const struct pair_node *n, struct check_names *names);
+/* The reference's node that makes what n's value was compared with; NULL if it is an input or a constant. */
+const struct node *pair_counterpart(const struct pair *p, const struct pair_node *n);
 
 #endif

@@ -104,14 +104,24 @@ uint64_t params_hash(const struct op *op, const void *p, uint64_t seed)
 	struct op r = op_resolved(op);
 
 	for (const struct field *f = r.attrs; f && f->name; f++) {
+		const struct ints *l = at(f, p); /* or struct floats, struct texts: see same_list */
 		bool flat = f->type == F_BOOL || f->type == F_INT || f->type == F_FLOAT ||
-			    f->type == F_ENUM;
+			    f->type == F_DOUBLE || f->type == F_ENUM;
 		if (flat)
 			seed = hash_bytes(at(f, p), field_size(f->type), seed);
-		if (f->type == F_INTS) {
-			const struct ints *l = at(f, p);
-			seed = hash_bytes(l->v, l->n > 0 ? (size_t)l->n * sizeof(*l->v) : 0, seed);
-		}
+		if (f->type == F_INTS || f->type == F_FLOATS)
+			seed = hash_bytes(l->v,
+					  l->n > 0 ? (size_t)l->n * (f->type == F_INTS
+									     ? sizeof(int64_t)
+									     : sizeof(float))
+						   : 0,
+					  seed);
+		if (f->type == F_STRING && *(const char *const *)at(f, p))
+			seed = hash_bytes(*(const char *const *)at(f, p),
+					  strlen(*(const char *const *)at(f, p)), seed);
+		for (int64_t i = 0; (f->type == F_STRINGS || f->type == F_LIST) && i < l->n; i++)
+			seed = hash_bytes(((const struct texts *)at(f, p))->v[i].s,
+					  ((const struct texts *)at(f, p))->v[i].n, seed);
 	}
 	return seed;
 }

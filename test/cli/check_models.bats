@@ -241,3 +241,97 @@ setup() {
 	run -0 timeout 60 "$INFER" check fours.onnx
 	[[ $output == *"0 errors"* ]]
 }
+
+@test "Names stand for other nodes where an exporter counted otherwise, and siblings differ by attributes, bodies and places" {
+	cd "$BATS_TEST_TMPDIR"
+	python3 - <<-'PYTHON'
+		import numpy as np, onnx
+		from onnx import TensorProto as T, helper as h, numpy_helper as nh
+		r = np.random.default_rng(5)
+		N = h.make_node
+		w = [(r.standard_normal((8, 8)) / 3).astype("f") for _ in range(4)]
+		half = [a.astype(np.float16).astype("f") for a in w]
+		wrong = [a.copy() for a in w]
+		wrong[3][2, 3] += 1
+		def port(name, shape=(5, 8), type=T.FLOAT):
+		    return h.make_tensor_value_info(name, type, list(shape))
+		def save(path, nodes, ins, outs, init=()):
+		    g = h.make_graph(nodes, "g", ins, outs, [nh.from_array(np.asarray(a), n) for n, a in init])
+		    onnx.save(h.make_model(g, opset_imports=[h.make_opsetid("", 17)], ir_version=8), path)
+		def chain(path, k, w, front=False):
+		    at, nodes = "x", []
+		    if front:
+		        nodes, at, k = [N("Mul", ["x", "one"], [str(k)], f"Mul_{k}")], str(k), k + 1
+		    for i in range(4):
+		        nodes += [N("MatMul", [at, f"w{i}"], [str(k)], f"MatMul_{k}"), N("Tanh", [str(k)], [str(k + 1)], f"Tanh_{k + 1}")]
+		        at, k = str(k + 1), k + 2
+		    save(path, nodes, [port("x")], [port(at)], [("one", np.float32(1))] * front + [(f"w{i}", a) for i, a in enumerate(w)])
+		chain("nine.onnx", 9, w)
+		chain("ten.onnx", 10, w)
+		chain("ten_wrong.onnx", 10, wrong)
+		chain("front.onnx", 9, w, True)
+		def leaky(path, k):
+		    nodes = [N("LeakyRelu", ["x"], [f"{k + i}"], f"L_{k + i}", alpha=a) for i, a in enumerate((0.1, 0.9))]
+		    save(path, nodes + [N("Sub", [f"{k}", f"{k + 1}"], ["y"])], [port("x")], [port("y")])
+		leaky("leaky0.onnx", 0)
+		leaky("leaky1.onnx", 1)
+		def branches(path, k):
+		    factors = [("two", 2), ("three", 3), ("five", 5), ("seven", 7)]
+		    body = lambda c, n: h.make_graph([N("Mul", ["x", c], [f"{c}_{n}"])], c, [], [port(f"{c}_{n}")])
+		    nodes = [N("If", ["c"], [f"If_{k + i}"], f"If_{k + i}", then_branch=body(factors[2 * i][0], k), else_branch=body(factors[2 * i + 1][0], k)) for i in range(2)]
+		    save(path, nodes + [N("Sub", [f"If_{k}", f"If_{k + 1}"], ["y"])], [port("x"), port("c", (), T.BOOL)], [port("y")], [(n, np.float32(v)) for n, v in factors])
+		branches("if0.onnx", 0)
+		branches("if1.onnx", 1)
+		def attention(path, wq, wk, q="wq", k="wk"):
+		    nodes = [N("Tanh", ["x"], ["n"], "norm"), N("MatMul", ["n", q], ["q"], "q_proj"), N("MatMul", ["n", k], ["k"], "k_proj"),
+		        N("Transpose", ["k"], ["kt"], "kt", perm=[1, 0]), N("MatMul", ["q", "kt"], ["s"], "scores"), N("Softmax", ["s"], ["p"], "soft"), N("MatMul", ["p", "n"], ["y"], "out")]
+		    save(path, nodes, [port("x")], [port("y")], [(q, wq), (k, wk)])
+		attention("qk.onnx", w[0], w[1])
+		attention("kq.onnx", w[1], w[0])
+		attention("m100.onnx", w[0], w[1], "onnx::MatMul_100", "onnx::MatMul_101")
+		attention("m101.onnx", half[0], half[1], "onnx::MatMul_101", "onnx::MatMul_102")
+		def two(path, inner, out, w):
+		    save(path, [N("MatMul", ["x", "w0"], [inner], "mm0"), N("Tanh", [inner], ["t"], "th0"), N("MatMul", ["t", "w1"], [out], "mm1")],
+		        [port("x")], [port(out)], [("w0", w[0]), ("w1", w[3])])
+		two("inner.onnx", "y", "z", w)
+		two("outer.onnx", "h", "y", w)
+		two("outer_wrong.onnx", "h", "y", wrong)
+	PYTHON
+	local pair
+	for pair in ten:nine nine:ten front:nine nine:front leaky1:leaky0 if1:if0 m101:m100 outer:inner; do
+		run -0 "$INFER" check "${pair%:*}.onnx" --compare "${pair#*:}.onnx"
+		[[ $output == *'0 errors, 0 warnings'* ]] || { echo "$pair: $output"; return 1; }
+	done
+	run -5 "$INFER" check ten_wrong.onnx --compare nine.onnx
+	[[ $output == *"E-COMPARE-NODE]: node 'MatMul_16' (MatMul): this model and nine.onnx begin to differ in this node"*"its weight "*"'w3' max diff 1"* && $output != *'later node'* ]]
+	run -5 "$INFER" check kq.onnx --compare qk.onnx
+	[[ $output == *"E-COMPARE-NODE]: node 'q_proj' (MatMul)"*"its weight "*"'wq' "*"1 later node"* ]]
+	run -5 "$INFER" check outer_wrong.onnx --compare inner.onnx
+	[[ $output == *"E-COMPARE-NODE]: node 'mm1' (MatMul): this model and inner.onnx begin to differ in this node"* ]]
+}
+
+@test "Counterparts are found in time, whatever reads what" {
+	cd "$BATS_TEST_TMPDIR"
+	python3 - <<-'PYTHON'
+		import numpy as np, onnx
+		from onnx import TensorProto as T, helper as h, numpy_helper as nh
+		N = h.make_node
+		def save(path, nodes, ins, out, init=()):
+		    port = lambda n, t, s: h.make_tensor_value_info(n, t, s)
+		    g = h.make_graph(nodes, "g", [port(*i) for i in ins], [port(*out)], init)
+		    onnx.save(h.make_model(g, opset_imports=[h.make_opsetid("", 17)], ir_version=8), path)
+		# each of 64 nodes reads each of 100 inputs
+		names = [f"in_{i:05}" for i in range(100)]
+		for path, last in ("a.onnx", "s"), ("b.onnx", "r"):
+		    nodes = [N("Relu", names[:1], ["r"], "r"), N("Neg", names[:1], ["s"], "s"), N("Add", ["r", "s"], ["rs"], "rs")]
+		    nodes += [N("Concat", [*names, last, names[k]], [f"c{k}{last}"], f"n{k}", axis=0) for k in range(64)]
+		    save(path, [*nodes, N("Sum", [f"c{k}{last}" for k in range(64)] + ["rs"], ["y"], "sum")], [(n, T.FLOAT, [1]) for n in names], ("y", T.FLOAT, [102]))
+		# 3000 nodes read one table
+		table = nh.from_array(np.ones((1 << 18, 64), np.float32), "t")
+		nodes = [N("Gather", ["t", "i"], [f"g{k}"], f"n{k}") for k in range(3000)]
+		save("table.onnx", [*nodes, N("Sum", [f"g{k}" for k in range(3000)], ["y"], "sum")], [("i", T.INT64, [1])], ("y", T.FLOAT, [1, 64]), [table])
+	PYTHON
+	run -5 timeout 20 "$INFER" check b.onnx --compare a.onnx
+	[[ $output == *"E-COMPARE-NODE]: node 'n0' (Concat)"* ]]
+	run -0 timeout 20 "$INFER" check table.onnx --compare table.onnx
+}
