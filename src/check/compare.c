@@ -146,6 +146,20 @@ static size_t add_weight_rows(struct check_context *c, const struct verdict *v,
 	return count;
 }
 
+/* Where the bodies of the node differ, if it has some and the reference runs the same file. */
+static size_t add_body_row(struct check_context *c, const struct verdict *v,
+			   struct body_difference *inside, struct diag_row *row)
+{
+	if (!v->jump->node->nsub || v->pair.ref.path ||
+	    !compare_bodies(c, &v->pair, c->in, v->limit, inside))
+		return 0;
+	*row = (struct diag_row){"in its body",
+				 fmt(c->d, "'%s' (%s), in run %" PRIu32 " of the body: %s",
+				     inside->node, inside->op, inside->time,
+				     distance_say(c->d, &inside->distance))};
+	return 1;
+}
+
 static void report_jump(struct check_context *c, struct verdict *v)
 {
 	struct diag *d = c->d;
@@ -175,12 +189,7 @@ static void report_jump(struct check_context *c, struct verdict *v)
 	if (v->pair.ref.path)
 		k += add_weight_rows(c, v, n, rows + k);
 	struct body_difference inside = {0};
-	if (n->node->nsub && !v->pair.ref.path &&
-	    compare_bodies(c, &v->pair, c->in, v->limit, &inside))
-		rows[k++] = (struct diag_row){"in its body",
-					      fmt(d, "'%s' (%s), in run %" PRIu32 " of the body: %s",
-						  inside.node, inside.op, inside.time,
-						  distance_say(d, &inside.distance))};
+	k += add_body_row(c, v, &inside, rows + k);
 	if (v->jumps > 1)
 		rows[k++] = (struct diag_row){
 			"also", fmt(d, "%zu later nodes differ by themselves", v->jumps - 1)};

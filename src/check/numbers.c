@@ -359,7 +359,8 @@ static uint32_t beginning_of_constant(struct trace *t, const struct node *n, uin
 				      const uint32_t *position)
 {
 	bool any;
-	uint32_t first = earliest_beginning(t, n, is_constant, true, t->began_constant, position, &any);
+	uint32_t first =
+		earliest_beginning(t, n, is_constant, true, t->began_constant, position, &any);
 
 	return first == NO_VALUE || reads_variety(t, n) ? v : first;
 }
