@@ -170,6 +170,8 @@ conformance() {
 	[ -x "$OUT/conformance/run" ] || return 0
 	cases=$(cases_folder)
 	[ ! -d "$cases" ] || conformance_of conformance "$cases"
+	# of other releases of ONNX than those beside the project
+	[ "$cases" = test/conformance/cases ] || conformance_of 'conformance/carried' test/conformance/cases
 	conformance_of 'conformance/random' test/random/cases
 	# The same with the loops and libraries that a machine without AVX-512, or without AVX2, uses.
 	for isa in AVX2 SSE41; do

@@ -404,6 +404,31 @@ static void report_later_types(struct shapes *x)
 			     : "cast the input to a type that the operator takes");
 }
 
+/* Reports a Mod of floats without fmod in a version before 28, which forbids it. Here it has the meaning that Mod-28 gives it. */
+static void report_float_mod(const struct shapes *x)
+{
+	const struct graph *f = x->file->graph;
+	struct diag *d = x->c->d;
+
+	for (uint32_t k = 0; k < f->nnodes; k++) {
+		const struct node *n = f->node[k];
+		double fmod = 0;
+		if (n->dead || !n->op || !check_is(n, "Mod") || n->op->since >= 28 ||
+		    (check_number(n, "fmod", &fmod) && fmod != 0))
+			continue;
+		uint32_t in = inferred_input(x, n, 0);
+		enum dtype t = in == NO_VALUE ? DT_NONE : x->model->graph->value[in]->info.type.dtype;
+		if (!t || !(T_BIT(t) & T_FLOATS_BF))
+			continue;
+		WARN(d, E_MODEL_OPSET, .node = check_node(n), .op = n->type,
+		     .message = fmt(d,
+				    "opset %d has Mod-%d, which asks for fmod = 1 with %s: ONNX Runtime refuses such a model",
+				    n->version, n->op->since, dtype_name(t)),
+		     .hint = "import opset 28, or give fmod = 1 if the remainder may have the sign of the dividend");
+		return;
+	}
+}
+
 /* ---- sizes fixed by accident */
 
 /* Returns the symbol in dimension 0 of the first input that has one there, or 0. */
@@ -610,6 +635,7 @@ static int run_shape(struct check_context *c)
 	infer_bodies(&x, info);
 	compare_bodies(&x, x.file->graph);
 	report_later_types(&x);
+	report_float_mod(&x);
 	for (uint32_t i = 0; i < g->norder; i++) {
 		check_reshape_target(&x, g, g->node[g->order[i]]);
 		check_initial_states(&x, g, g->node[g->order[i]]);

@@ -144,17 +144,6 @@ static int upgrade_prelu(struct edit *e)
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
 
-static int infer_mod(struct infer *c)
-{
-	const struct mod *p = infer_params(c);
-	enum dtype t = infer_dtype(c, 0);
-
-	if (!p->fmod && t && T_BIT(t) & T_FLOATS_BF)
-		return infer_fail(c, E_OP_ATTRIBUTE, -1, "fmod 1, as the inputs are floats",
-				  fmt(c->diag, "fmod 0 and %s", dtype_name(t)));
-	return infer_broadcast(c);
-}
-
 /* The slope broadcasts to X, but X does not broadcast to the slope. */
 static int infer_prelu(struct infer *c)
 {
@@ -355,7 +344,7 @@ const struct op ops_binary[] = {
 	 .in = ab,
 	 .out = out_c,
 	 .types = T_NUMERIC_BF,
-	 .infer = infer_mod,
+	 .infer = infer_broadcast,
 	 .flags = OP_ELEMENTWISE,
 	 ATTRS(mod_attrs, struct mod)},
 	OLD("Mod", 13, T_NUMERIC_BF),
