@@ -421,9 +421,9 @@ static void report_float_mod(const struct shapes *x)
 		if (!t || !(T_BIT(t) & T_FLOATS_BF))
 			continue;
 		WARN(d, E_MODEL_OPSET, .node = check_node(n), .op = n->type,
-		     .message = fmt(d,
-				    "opset %d has Mod-%d, which asks for fmod = 1 with %s: ONNX Runtime refuses such a model",
-				    n->version, n->op->since, dtype_name(t)),
+		     .message = fmt(
+			     d, "opset %d has Mod-%d, which asks for fmod = 1 with %s: ONNX Runtime refuses such a model",
+			     n->version, n->op->since, dtype_name(t)),
 		     .hint = "import opset 28, or give fmod = 1 if the remainder may have the sign of the dividend");
 		return;
 	}

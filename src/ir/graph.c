@@ -387,27 +387,34 @@ struct origin *origin_new(struct arena *a, const char *name, const char *op, int
 	return o;
 }
 
+static bool is_among(const struct origin *o, const struct origin *const *all, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (all[i] == o)
+			return true;
+	return false;
+}
+
 const struct origin *origin_fused(struct arena *a, const struct origin *const *of, uint32_t n,
 				  uint32_t work)
 {
 	struct origin *o = arena_new(a, struct origin);
-	uint32_t total = 0;
-
-	for (uint32_t i = 0; i < n; i++)
-		total += of[i]->nfused ? of[i]->nfused : 1;
-	const struct origin **all = arena_new_n(a, const struct origin *, total);
+	const struct origin *all[MAX_FUSED];
 	uint32_t k = 0;
+
 	for (uint32_t i = 0; i < n; i++) {
-		if (!of[i]->nfused)
-			all[k++] = of[i];
-		for (uint32_t j = 0; j < of[i]->nfused; j++)
-			all[k++] = of[i]->fused[j];
+		uint32_t parts = of[i]->nfused ? of[i]->nfused : 1;
+		for (uint32_t j = 0; j < parts && k < MAX_FUSED; j++) {
+			const struct origin *part = of[i]->nfused ? of[i]->fused[j] : of[i];
+			if (!is_among(part, all, k))
+				all[k++] = part;
+		}
 	}
 	*o = (struct origin){.name = of[work]->name,
 			     .op = of[work]->op,
 			     .number = of[work]->number,
-			     .fused = all,
-			     .nfused = total};
+			     .fused = arena_dup(a, all, k * sizeof(*all)),
+			     .nfused = k};
 	return o;
 }
 

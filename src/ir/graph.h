@@ -57,9 +57,11 @@ struct origin {
 	 * unique. Each load of the file gives the same numbers. 0: the file has no such node, as a Cast that --precision adds.
 	 */
 	uint32_t number;
-	const struct origin *const *fused; /* the nodes that were fused into this one */
+	const struct origin *const *fused; /* the nodes that were fused into this one, each once, the first MAX_FUSED at most */
 	uint32_t nfused;
 };
+/* Bounds the lists of a file whose thousands of nodes become one, step by step. */
+enum { MAX_FUSED = 128 };
 
 /* An attribute that the file gives a node although the operator has it, or this value of it, in other versions only. */
 struct foreign_attribute {

@@ -377,6 +377,7 @@ static const struct origin *origin_for(const struct build *b, const struct op *o
 	*o = *b->origin;
 	o->name = own->name;
 	o->op = own->op;
+	o->number = own->number;
 	return o;
 }
 

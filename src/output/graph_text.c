@@ -72,8 +72,9 @@ static void dump_node(FILE *f, const struct graph *g, const struct node *n,
 			dump_name(a, g, n->in[i]));
 	fprintf(f, ")%s", dump_params(a, n));
 	fprintf(f, "  # %s", tame_word(a, n->origin->name));
-	for (uint32_t i = 1; i < n->origin->nfused; i++)
-		fprintf(f, ", %s", tame_word(a, n->origin->fused[i]->name));
+	for (uint32_t i = 0; i < n->origin->nfused; i++)
+		if (n->origin->fused[i]->number != n->origin->number)
+			fprintf(f, ", %s", tame_word(a, n->origin->fused[i]->name));
 	fputc('\n', f);
 }
 

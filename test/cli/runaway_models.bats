@@ -57,6 +57,20 @@ ends() {
 		[[ $output == *"E-INPUT-NAME"* ]])
 }
 
+@test "Additions of constants that become one, thousands of times, take memory in proportion to their number" {
+	(ulimit -v 2000000 && "$INFER" --version) || skip "the program reserves more addresses than the limit allows"
+	{
+		echo '<ir_version: 8, opset_import: ["" : 17]> g (float[3,3] v0) => (float[3,3] y) <float one = {1.0}> {'
+		seq 3000 | awk '{ printf "v%d = Add(v%d, one)\n", $1, $1 - 1 }'
+		echo 'y = Relu(v3000) }'
+	} >"$BATS_TEST_TMPDIR/sum.onnxtxt"
+	(ulimit -v 2000000 && run -0 "$INFER" run "$BATS_TEST_TMPDIR/sum.onnxtxt" --random 0..0 && [[ $output == *"mean 3000"* ]])
+	# each node once
+	sed -e 's/y = Relu(v3000)/y = Relu(v3)/' -e '/^v[4-9]/d' -e '/^v[0-9][0-9]/d' "$BATS_TEST_TMPDIR/sum.onnxtxt" >"$BATS_TEST_TMPDIR/few.onnxtxt"
+	run -0 "$INFER" inspect "$BATS_TEST_TMPDIR/few.onnxtxt" --stage opt
+	[[ $output == *"# Relu_3, Add_2, Add_1, Add_0"$'\n'* ]]
+}
+
 @test "Each value is looked at once, however many paths lead to it" {
 	local dir=$BATS_TEST_TMPDIR from=x level
 	{
