@@ -2,6 +2,8 @@
 /* Reads attributes into params by the field table of the operator's row; reads types of values. */
 #include "onnx/internal.h"
 
+#include "base/str.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -412,6 +414,9 @@ static int set_known(struct sink *k, const struct op *row, void *params, bool *s
 	const char *name = arena_strn(&k->l->scratch, (const char *)a->name.p, a->name.n);
 	const struct field *f = row->attrs ? field_find(row->attrs, name) : NULL;
 
+	/* such names are for internal use, and no operator's (ONNX's checker skips them) */
+	if (!f && str_starts(name, "__"))
+		return 0;
 	if (!f) {
 		const char *near = row->attrs ? field_nearest(row->attrs, name) : NULL;
 		return FAIL(k->l->d, E_OP_ATTRIBUTE,

@@ -21,6 +21,8 @@ struct view {
 	struct input_request request;
 	uint64_t start;
 	struct progress progress;
+	const struct check *weighed; /* for which `before` and `all` are: weights of the checks before it, and of all */
+	double before, all;
 	/* report and findings so far, which the watchdog writes if the command is interrupted */
 	char *text, *findings;
 };
@@ -38,18 +40,20 @@ static void show_progress(void *arg, const struct check *check, uint64_t done, u
 {
 	static const double weight[] = {1, 3, 5, 20, 200};
 	struct view *v = arg;
-	double before = 0, all = 0;
 
-	for (size_t i = 0; checks[i]; i++) {
+	if (v->weighed != check)
+		v->all = 0;
+	for (size_t i = 0; checks[i] && v->weighed != check; i++) {
 		const char *why = NULL;
 		if (checks[i]->applies && !checks[i]->applies(&v->c, &why))
 			continue;
 		if (checks[i] == check)
-			before = all;
-		all += weight[checks[i]->cost];
+			v->before = v->all;
+		v->all += weight[checks[i]->cost];
 	}
+	v->weighed = check;
 	double part = total ? (double)done / (double)total : 0;
-	progress_at(&v->progress, (before + part * weight[check->cost]) / all, check->name);
+	progress_at(&v->progress, (v->before + part * weight[check->cost]) / v->all, check->name);
 }
 
 /* Prepares the partial report after each check, because a signal handler cannot create it. */

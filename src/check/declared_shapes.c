@@ -319,6 +319,11 @@ static struct refusal find_refusal(const struct shapes *x, const struct node *n,
 	const struct op row = op_resolved(version);
 	uint32_t *in = arena_new_n(&x->c->arena, uint32_t, n->nin + 1);
 	struct refusal r = {.input = -1};
+	struct seen_type {
+		const struct slot *slot;
+		enum dtype dtype;
+	} seen[16]; /* the first input of each type variable */
+	uint32_t nseen = 0;
 
 	for (uint32_t i = 0; i < n->nin; i++) {
 		in[i] = inferred_input(x, n, i);
@@ -329,14 +334,16 @@ static struct refusal find_refusal(const struct shapes *x, const struct node *n,
 		r = (struct refusal){.input = i, .is = v};
 		if (!op_takes(&row, i, v->type))
 			return r;
-		for (uint32_t k = 0; k < i && s->tvar && !s->heterogeneous && v->type.dtype; k++) {
-			const struct slot *other = slot_at(row.in, k);
-			if (in[k] == NO_VALUE || !other->tvar || strcmp(other->tvar, s->tvar) != 0)
-				continue;
-			const struct type *t = &x->model->graph->value[in[k]]->info.type;
-			r.with = other->name;
-			if (t->dtype && t->dtype != v->type.dtype)
-				return r;
+		if (!s->tvar || s->heterogeneous || !v->type.dtype)
+			continue;
+		uint32_t k = 0;
+		while (k < nseen && strcmp(seen[k].slot->tvar, s->tvar) != 0)
+			k++;
+		if (k == nseen && nseen < sizeof(seen) / sizeof(*seen))
+			seen[nseen++] = (struct seen_type){s, v->type.dtype};
+		if (k < nseen && seen[k].dtype != v->type.dtype) {
+			r.with = seen[k].slot->name;
+			return r;
 		}
 	}
 	r = (struct refusal){.input = -1};

@@ -105,8 +105,12 @@ static int64_t other_size(const struct suspect *s, int64_t now)
 	return s->fixed && now != fixed ? now : fixed + 1;
 }
 
-/* Returns what is known of the other size, from the first run if that had it. */
-static struct trial try_other_size(struct check_context *c, const struct suspect *s, int64_t now)
+/* Runs of a hostile model with a thousand free dimensions would take hours. */
+enum { MAX_TRIALS = 32 };
+
+/* Returns what is known of the other size, from the first run if that had it. *runs counts the runs so far. */
+static struct trial try_other_size(struct check_context *c, const struct suspect *s, int64_t now,
+				   int *runs)
 {
 	struct trial t = {.dim = s->dim, .size = other_size(s, now)};
 
@@ -116,6 +120,8 @@ static struct trial try_other_size(struct check_context *c, const struct suspect
 				: "no other size was tried, as there was no first run";
 	else if (now == t.size)
 		t.out = c->out;
+	else if (++*runs > MAX_TRIALS)
+		t.why = fmt(c->d, "no other size was tried, as %d other dimensions were", MAX_TRIALS);
 	else
 		run_with_size(c, &t);
 	return t;
@@ -153,11 +159,11 @@ struct verdict {
 };
 
 /* Judges suspicion i and all behind it that the same run judges. */
-static void judge_from(struct check_context *c, size_t i, struct verdict *v)
+static void judge_from(struct check_context *c, size_t i, struct verdict *v, int *runs)
 {
 	const char *dim = c->suspects[i].dim;
 	int64_t now = size_now(c, dim);
-	const struct trial t = try_other_size(c, &c->suspects[i], now);
+	const struct trial t = try_other_size(c, &c->suspects[i], now, runs);
 
 	for (size_t k = i; k < c->nsuspects; k++) {
 		const struct suspect *s = &c->suspects[k];
@@ -173,13 +179,14 @@ static int run_fixed_size(struct check_context *c)
 	struct verdict *v = arena_new_n(&c->arena, struct verdict, c->nsuspects);
 	const struct finding *f = c->suspected.first;
 	size_t dropped = 0;
+	int runs = 0;
 
 	for (size_t i = 0; i < c->nsuspects; i++, f = f->next)
 		v[i].finding = f;
 	for (size_t i = 0; i < c->nsuspects; i++) {
 		struct finding told = *v[i].finding;
 		if (!v[i].judged)
-			judge_from(c, i, v);
+			judge_from(c, i, v, &runs);
 		dropped += v[i].refuted;
 		if (v[i].refuted)
 			continue;

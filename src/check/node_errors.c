@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "check/counterparts.h"
 #include "check/derivative.h"
+#include "ir/walk.h"
 #include "ops/op.h"
 
 #include <inttypes.h>
@@ -1204,21 +1205,27 @@ static double changed_loss(struct requantizing *r, const struct tensor *const *o
 }
 
 /* Adds the values that the nodes after this one give, or that what they give without a counterpart leads to. */
-static void choose_readers(struct requantizing *r, uint32_t id, int depth)
+static void choose_readers(struct requantizing *r, uint32_t id)
 {
 	const struct node_errors_work *w = r->x->work;
-	const struct value *v = w->a->value[id];
+	const struct walk_place *next;
+	struct walk walk = {0};
 
-	for (uint32_t i = 0; i < v->nusers && depth < MAX_STEPS_AFTER; i++) {
-		const struct node *n = w->a->node[v->users[i]];
-		for (uint32_t k = 0; k < n->nout; k++) {
-			if (n->out[k] == NO_VALUE)
-				continue;
-			r->chosen[n->out[k]] = true;
-			if (w->source[n->out[k]] == NO_VALUE)
-				choose_readers(r, n->out[k], depth + 1);
+	walk_to(&walk, w->a, w->a->value[id], 0);
+	while ((next = walk_next(&walk))) {
+		const struct walk_place p = *next;
+		for (uint32_t i = 0; i < p.v->nusers && p.steps < MAX_STEPS_AFTER; i++) {
+			const struct node *n = w->a->node[p.v->users[i]];
+			for (uint32_t k = 0; k < n->nout; k++) {
+				if (n->out[k] == NO_VALUE)
+					continue;
+				r->chosen[n->out[k]] = true;
+				if (w->source[n->out[k]] == NO_VALUE)
+					walk_to(&walk, w->a, w->a->value[n->out[k]], p.steps + 1);
+			}
 		}
 	}
+	walk_end(&walk);
 }
 
 static int run_requantized(struct node_errors *x, const size_t *nodes, size_t n, bool readers,
@@ -1236,7 +1243,7 @@ static int run_requantized(struct node_errors *x, const size_t *nodes, size_t n,
 		r.chosen[e->value] = true;
 		if (readers && node_error_is_rounding(e) &&
 		    !is_float(w->b->value[w->source[e->value]]))
-			choose_readers(&r, e->value, 0);
+			choose_readers(&r, e->value);
 	}
 	int err = check_session_run(x->c, x->got, w->in, out, &r.observer);
 	err = err ? err : r.err;

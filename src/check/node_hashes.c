@@ -552,6 +552,7 @@ static void number_outputs(struct sides *a)
 				taken[k] = true;
 		}
 }
+
 void sides_make(struct sides *a, const struct graph *ref, const struct graph *got)
 {
 	make_side(a->arena, &a->side[0], ref);

@@ -4,6 +4,7 @@
  * of such outputs in a note.
  */
 #include "base/str.h"
+#include "base/hash.h"
 #include "check/check.h"
 #include "session/stepper.h"
 
@@ -31,16 +32,27 @@ static const struct {
 	{"*_new", "*"},
 };
 
-/* Whether the name of an output is made of that of an input in one of these ways. */
-static bool names_go_together(const char *out, const char *in)
+/* Maps the names of the graph's outputs to their positions. */
+static struct map output_names(const struct graph *g, struct arena *a)
 {
-	for (size_t i = 0; i < sizeof(renamed) / sizeof(*renamed); i++) {
-		struct stars a, b;
-		if (pattern_match(renamed[i].out, out, &a) && pattern_match(renamed[i].in, in, &b) &&
-		    a.length[0] == b.length[0] && !memcmp(a.of[0], b.of[0], a.length[0]))
-			return true;
-	}
-	return false;
+	struct map names = {.arena = a};
+
+	for (uint32_t k = 0; k < g->nout; k++)
+		map_set(&names, g->out_name[k], strlen(g->out_name[k]), k);
+	return names;
+}
+
+/* Returns the position of the output whose name is made of an input's by this way, or -1. */
+static int64_t output_renamed(const struct map *outs, size_t way, const char *in, struct arena *a)
+{
+	const char *to = renamed[way].out, *star = strchr(to, '*');
+	struct stars b;
+
+	if (!pattern_match(renamed[way].in, in, &b))
+		return -1;
+	const char *name = arena_printf(a, "%.*s%.*s%s", (int)(star - to), to, (int)b.length[0],
+					b.of[0], star + 1);
+	return map_get(outs, name, strlen(name));
 }
 
 /* Whether a value of this description may be an input of the other; sizes that are not known contradict nothing. */
@@ -72,16 +84,23 @@ static bool is_fed(const struct steps *s, uint32_t out)
  * Finds an output that looks like the next state of input i, and is fed nowhere. Returns its position, or -1. Which input
  * a model means by a name is a guess, so types and shapes must agree as well.
  */
-static int unfed_state(const struct graph *g, const struct steps *s, uint32_t i)
+static int unfed_state(const struct graph *g, const struct steps *s, const struct map *outs,
+		       uint32_t i)
 {
 	const struct value *in = g->value[g->in[i]];
+	struct arena a = {0};
+	int found = -1;
 
 	/* a model with a single input works on what it is given, whatever its names */
-	for (uint32_t k = 0; k < g->nout && g->nin > 1 && !steps_feed_of(s, i); k++)
-		if (!is_fed(s, k) && names_go_together(g->out_name[k], in->name) &&
+	for (size_t w = 0;
+	     w < sizeof(renamed) / sizeof(*renamed) && g->nin > 1 && !steps_feed_of(s, i); w++) {
+		int64_t k = output_renamed(outs, w, in->name, &a);
+		if (k >= 0 && (found < 0 || k < found) && !is_fed(s, (uint32_t)k) &&
 		    may_come_back(&g->value[g->out[k]]->info, &in->info))
-			return (int)k;
-	return -1;
+			found = (int)k;
+	}
+	arena_free(&a);
+	return found;
 }
 
 static void tell_unfed(struct check_context *c, const struct steps *s)
@@ -89,9 +108,10 @@ static void tell_unfed(struct check_context *c, const struct steps *s)
 	const struct graph *g = session_model(c->session)->graph;
 	struct check_names names = {.arena = &c->arena};
 	const char *option = NULL;
+	const struct map outs = output_names(g, &c->arena);
 
 	for (uint32_t i = 0; i < g->nin; i++) {
-		int k = unfed_state(g, s, i);
+		int k = unfed_state(g, s, &outs, i);
 		if (k < 0)
 			continue;
 		check_name_add(&names, g->out_name[k]);
@@ -229,10 +249,14 @@ static bool has_state(const struct check_context *c, const char **why)
 	if (steps_wanted(&c->options->steps) || !c->session)
 		return steps_wanted(&c->options->steps);
 	const struct graph *g = session_model(c->session)->graph;
-	for (uint32_t i = 0; i < g->nin; i++)
-		if (unfed_state(g, NULL, i) >= 0)
-			return true;
-	return false;
+	struct arena a = {0};
+	const struct map outs = output_names(g, &a);
+	bool found = false;
+
+	for (uint32_t i = 0; i < g->nin && !found; i++)
+		found = unfed_state(g, NULL, &outs, i) >= 0;
+	arena_free(&a);
+	return found;
 }
 
 const struct check check_state = {

@@ -378,13 +378,14 @@ static void split_by(struct pieces *s, const struct tokenizer_params *p, const s
 		add_token(s, p, t.s + from, t.s + t.n);
 }
 
-/* Adds matches. If one is too short, the next may begin at its second character. */
+/* Adds matches. If one is too short, the next may begin at its second character, while enough are left. */
 static void find_tokens(struct pieces *s, const struct tokenizer_params *p, const struct re *re,
 			struct text t, void *scratch)
 {
 	size_t from = 0, begin, end;
 
-	while (from <= t.n && re_search(re, t.s, t.n, from, scratch, &begin, &end))
+	while (from <= t.n && (int64_t)(t.n - from) >= p->mincharnum &&
+	       re_search(re, t.s, t.n, from, scratch, &begin, &end))
 		from = add_token(s, p, t.s + begin, t.s + end)
 			       ? end
 			       : begin + bytes_at(t.s + begin, t.s + t.n);

@@ -46,9 +46,8 @@ bool keeps_elements(const struct node *n)
 	const struct op *newest = op_newest(n->op->domain, n->op->name);
 	struct op row = op_resolved(newest ? newest : n->op);
 
-	if (!strcmp(row.name, "Cast") || !strcmp(row.name, "CastLike"))
-		return true;
-	return (row.flags & OP_VIEW || row.reduced == REDUCED_MOVES) && op_has_output_type(&row, 0);
+	return row.flags & OP_PASSES || ((row.flags & OP_VIEW || row.reduced == REDUCED_MOVES) &&
+					 op_has_output_type(&row, 0));
 }
 
 /* ---- one element ----------------------------------------------------------------------------------- */

@@ -54,10 +54,6 @@ static const char *try_text(int kind)
 }
 
 /*
- * Sets out[] to at most three callers, those whose allocations of this kind grew most, in descending order. Returns
- * the number of callers.
- */
-/*
  * The counters lie in memory that the watched program can write to, and that it may have overwritten: a kind is read once and may be
  * none, and a text may lack its end.
  */
@@ -73,6 +69,10 @@ static const char *caller_of(const struct watch_site *site, struct arena *a)
 	return arena_strn(a, site->by, strnlen(site->by, sizeof(site->by)));
 }
 
+/*
+ * Sets out[] to at most three callers, those whose allocations of this kind grew most, in descending order. Returns
+ * the number of callers.
+ */
 static size_t top_growing_callers(const struct watch_process *p, uint32_t kind,
 				  const struct watch_caller *out[3])
 {
