@@ -7,10 +7,10 @@
 
 struct distance {
 	bool known; /* false if values of this type cannot be compared, or have not been compared yet */
-	bool fits;     /* types and shapes agree */
-	bool exact;    /* equal to the bit */
-	bool text;     /* the elements are strings, of which only count, at and rel are set */
-	bool zero;     /* all elements of the value are 0, but not all of the reference */
+	bool fits;  /* types and shapes agree */
+	bool exact; /* equal to the bit */
+	bool text; /* the elements are strings (equal, or one number in 8 digits), of which only count, at and rel are set */
+	bool zero; /* all elements of the value are 0, but not all of the reference */
 	int64_t count; /* elements */
 	int64_t wrong; /* number of elements that are NaN or infinite on one side only */
 	int64_t at; /* index of the first `wrong` element, otherwise of the largest difference; -1 if none */
