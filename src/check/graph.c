@@ -426,15 +426,17 @@ static double join_weights(const struct tree_params *p, double a, double b)
 /* The attributes of an ensemble of trees with one target or class; NULL if the node is none. */
 static const struct tree_params *single_target(const struct node *n)
 {
-	const struct tree_params *p = n->params;
+	bool regressor = !strcmp(n->type, "TreeEnsembleRegressor");
 
-	if (strcmp(n->domain, "ai.onnx.ml") != 0 || !n->op || !p)
+	if (strcmp(n->domain, "ai.onnx.ml") != 0 || !n->op || !n->params ||
+	    (!regressor && strcmp(n->type, "TreeEnsembleClassifier") != 0))
 		return NULL;
-	if (!strcmp(n->type, "TreeEnsembleRegressor"))
+	const struct tree_params *p = n->params;
+	if (regressor)
 		return p->n_targets == INT_ABSENT || p->n_targets == 1 ? p : NULL;
 	bool one = p->classlabels_strings.n == 1 ||
 		   (p->classlabels_strings.n <= 0 && p->classlabels_int64s.n == 1);
-	return !strcmp(n->type, "TreeEnsembleClassifier") && one ? p : NULL;
+	return one ? p : NULL;
 }
 
 /* ONNX adds up all votes of a leaf for a target. ONNX Runtime does so for several targets, but keeps one number a leaf for a single one. */
