@@ -143,7 +143,7 @@ void cache_put(struct cache *c, const char *key, const char *value)
 
 static const char *blob_path(struct cache *c, const char *key, struct arena *a)
 {
-	return arena_printf(a, "%s/blobs/%016" PRIx64, c->folder, hash_bytes(key, strlen(key), 0));
+	return arena_printf(a, "%s/blobs/%016" PRIx64, c->folder, hash_text(key));
 }
 
 /*

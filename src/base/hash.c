@@ -20,6 +20,20 @@ uint64_t hash_bytes(const void *p, size_t n, uint64_t seed)
 	return h;
 }
 
+uint64_t hash_text(const char *s)
+{
+	return hash_bytes(s, strlen(s), 0);
+}
+
+uint64_t hash_mix(uint64_t h, uint64_t v)
+{
+	/* the finalizer of SplitMix64 (Steele, Lea, Flood, 2014) */
+	h ^= v + 0x9e3779b97f4a7c15 + (h << 6) + (h >> 2);
+	h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9;
+	h = (h ^ (h >> 27)) * 0x94d049bb133111eb;
+	return h ^ (h >> 31);
+}
+
 /*
  * Returns the slot of the key, or the free slot for a new key. The search ends, because some slots
  * are always free. The capacity is a power of two.

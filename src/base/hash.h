@@ -2,8 +2,8 @@
 #ifndef BASE_HASH_H
 #define BASE_HASH_H
 /*
- * A map from byte strings to 32-bit numbers, in an arena; and the hash function that the map uses
- * (FNV-1a, 64 bits).
+ * A map from byte strings to 32-bit numbers, in an arena; the hash function that the map uses
+ * (FNV-1a, 64 bits); and one that joins hashes.
  */
 #include "base/arena.h"
 
@@ -15,6 +15,11 @@ uint64_t hash_bytes(const void *p, size_t n,
 		     * continue
 		     */
 		    uint64_t seed);
+
+/* Returns the hash of a text. */
+uint64_t hash_text(const char *s);
+/* Returns a hash of both, whose order counts. */
+uint64_t hash_mix(uint64_t h, uint64_t v);
 
 struct map_slot;
 struct map {

@@ -12,15 +12,11 @@
 #include "check/counterparts.h"
 
 #include "base/hash.h"
+#include "base/keyed.h"
 #include "check/node_hashes.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-struct keyed {
-	uint64_t key;
-	uint32_t node;
-};
 
 struct alignment {
 	struct arena *arena;
@@ -223,15 +219,6 @@ static void join(struct alignment *a, uint32_t m, uint32_t n)
 	a->pairs++;
 }
 
-static int by_key(const void *a, const void *b)
-{
-	const struct keyed *x = a, *y = b;
-
-	if (x->key != y->key)
-		return x->key < y->key ? -1 : 1;
-	return (x->node > y->node) - (x->node < y->node);
-}
-
 /* OWN: the node alone, and only if it has weights. */
 enum way { OWN, UP, DOWN, BOTH };
 
@@ -254,17 +241,16 @@ static uint32_t list_keys(struct alignment *a, int side, enum level level, enum 
 	for (uint32_t i = 0; i < s->g->norder; i++)
 		if (is_free(s, i) && !s->copies[i] && (way != OWN || s->weighted[i]))
 			keyed[n++] = (struct keyed){key_of(s, i, level, way), i};
-	qsort(keyed, n, sizeof(*keyed), by_key);
+	keyed_sort(keyed, n);
 	return n;
 }
 
-static uint32_t run_length(const struct keyed *k, uint32_t n)
+static struct keyed_walk walk_keys(struct alignment *a, enum level level, enum way way)
 {
-	uint32_t i = 1;
-
-	while (i < n && k[i].key == k[0].key)
-		i++;
-	return i;
+	return (struct keyed_walk){.p = a->keyed[0],
+				   .q = a->keyed[1],
+				   .p_left = list_keys(a, 0, level, way),
+				   .q_left = list_keys(a, 1, level, way)};
 }
 
 /* Pairs nodes that compute the same of the same: first those of equal names, as others may stand for them. */
@@ -276,7 +262,7 @@ static void join_equals(struct alignment *a, const struct keyed *p, uint32_t np,
 	for (uint32_t k = 0; k < nq && np > 1; k++) {
 		uint32_t m = named_alike(a, q[k].node);
 		if (m != NONE && is_free(&a->side[0], m) &&
-		    bsearch(&(struct keyed){p->key, m}, p, np, sizeof(*p), by_key))
+		    bsearch(&(struct keyed){p->key, m}, p, np, sizeof(*p), keyed_order))
 			join(a, m, q[k].node);
 	}
 	for (uint32_t k = 0; k < nq; k++) {
@@ -295,21 +281,10 @@ enum group { ALONE, EQUAL, ANY };
 static void pair_groups(struct alignment *a, enum level level, enum way way, enum group how)
 {
 	make_hashes(a, level);
-	uint32_t np = list_keys(a, 0, level, way), nq = list_keys(a, 1, level, way);
-	const struct keyed *p = a->keyed[0], *q = a->keyed[1];
-	for (uint32_t i = 0, k = 0; i < np && k < nq;) {
-		uint32_t x = run_length(p + i, np - i), y = run_length(q + k, nq - k);
-		if (p[i].key < q[k].key) {
-			i += x;
-		} else if (p[i].key > q[k].key) {
-			k += y;
-		} else {
-			if ((x == 1 && y == 1) || how == ANY || (how == EQUAL && x == y))
-				join_equals(a, p + i, x, q + k, y);
-			i += x;
-			k += y;
-		}
-	}
+	struct keyed_walk w = walk_keys(a, level, way);
+	while (keyed_meet(&w))
+		if ((w.np == 1 && w.nq == 1) || how == ANY || (how == EQUAL && w.np == w.nq))
+			join_equals(a, w.p, w.np, w.q, w.nq);
 }
 
 static void pair_by_weights(struct alignment *a)
@@ -319,26 +294,16 @@ static void pair_by_weights(struct alignment *a)
 
 static void find_candidates(struct alignment *a, enum level level, enum way way)
 {
-	uint32_t np = list_keys(a, 0, level, way), nq = list_keys(a, 1, level, way);
-	const struct keyed *p = a->keyed[0], *q = a->keyed[1];
+	struct keyed_walk w = walk_keys(a, level, way);
 
 	for (int s = 0; s < 2; s++)
 		memset(a->candidate[s][way == UP], 0xff,
 		       (size_t)a->side[s].g->norder * sizeof(uint32_t));
-	for (uint32_t i = 0, k = 0; i < np && k < nq;) {
-		uint32_t x = run_length(p + i, np - i), y = run_length(q + k, nq - k);
-		if (p[i].key < q[k].key) {
-			i += x;
-		} else if (p[i].key > q[k].key) {
-			k += y;
-		} else {
-			if (x == 1 && y == 1) {
-				a->candidate[0][way == UP][p[i].node] = q[k].node;
-				a->candidate[1][way == UP][q[k].node] = p[i].node;
-			}
-			i += x;
-			k += y;
-		}
+	while (keyed_meet(&w)) {
+		if (w.np != 1 || w.nq != 1)
+			continue;
+		a->candidate[0][way == UP][w.p->node] = w.q->node;
+		a->candidate[1][way == UP][w.q->node] = w.p->node;
 	}
 }
 

@@ -9,20 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint64_t mix(uint64_t h, uint64_t v)
-{
-	/* the finalizer of SplitMix64 (Steele, Lea, Flood, 2014) */
-	h ^= v + 0x9e3779b97f4a7c15 + (h << 6) + (h >> 2);
-	h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9;
-	h = (h ^ (h >> 27)) * 0x94d049bb133111eb;
-	return h ^ (h >> 31);
-}
-
-static uint64_t hash_text(const char *s)
-{
-	return hash_bytes(s, strlen(s), 0);
-}
-
 bool node_is(const struct node *n, const char *op)
 {
 	return !strcmp(n->type, op);
@@ -71,16 +57,16 @@ enum { BLOCKS = 16, BLOCK = 4096 };
 
 static uint64_t hash_shape(const struct tensor *t)
 {
-	uint64_t h = mix(t->type.kind, (uint64_t)t->shape.rank);
+	uint64_t h = hash_mix(t->type.kind, (uint64_t)t->shape.rank);
 
 	for (int i = 0; i < t->shape.rank; i++)
-		h = mix(h, (uint64_t)t->shape.dim[i]);
+		h = hash_mix(h, (uint64_t)t->shape.dim[i]);
 	return h;
 }
 
 static uint64_t hash_content(const struct tensor *t)
 {
-	uint64_t h = mix(hash_shape(t), t->type.dtype);
+	uint64_t h = hash_mix(hash_shape(t), t->type.dtype);
 
 	if (t->type.kind != V_TENSOR || !t->data)
 		return h;
@@ -88,7 +74,7 @@ static uint64_t hash_content(const struct tensor *t)
 		for (int64_t i = 0; i < tensor_count(t) && i < BLOCK; i++) {
 			size_t n;
 			const char *s = tensor_string(t, i, &n);
-			h = mix(h, n ? hash_bytes(s, n, 0) : 0);
+			h = hash_mix(h, n ? hash_bytes(s, n, 0) : 0);
 		}
 		return h;
 	}
@@ -188,7 +174,7 @@ static bool sample(struct sides *a, const struct side *s, uint32_t id, struct od
 	for (uint32_t i = 0; i < o->n; i++) {
 		double v = element(&q, (int64_t)((double)count / o->n * i));
 		o->sample[i] = (float)v;
-		o->sum += mix(1, i) & 1 ? v : -v;
+		o->sum += hash_mix(1, i) & 1 ? v : -v;
 		o->norm += v * v;
 	}
 	return true;
@@ -259,7 +245,7 @@ static uint64_t leaf_of_constant(const struct side *s, uint32_t id)
 	uint64_t h = 9;
 	for (uint32_t i = 0; i < n->nin; i++) {
 		const struct tensor *t = constant_in(s->g, n, i);
-		h = mix(h, t ? hash_content(t) : i);
+		h = hash_mix(h, t ? hash_content(t) : i);
 	}
 	return h;
 }
@@ -302,11 +288,11 @@ bool node_commutes(const struct node *n)
 
 static uint64_t hash_operator(const struct node *n, enum level level)
 {
-	uint64_t h = mix(mix(hash_text(n->type), hash_text(n->domain)), n->nsub);
+	uint64_t h = hash_mix(hash_mix(hash_text(n->type), hash_text(n->domain)), n->nsub);
 
 	if (level == FORM)
 		return h;
-	return mix(h, n->op && n->params ? params_hash(n->op, n->params, 0) : n->unread);
+	return hash_mix(h, n->op && n->params ? params_hash(n->op, n->params, 0) : n->unread);
 }
 
 /* A constant's part in the hash of a node. Small sizes, axes and the like tell as much of a node as its attributes do. */
@@ -327,9 +313,9 @@ static uint64_t hash_body(const struct graph *g, enum level level)
 	uint64_t *of = arena_new_n(&tmp, uint64_t, (size_t)g->nvalues + 1), h = 11;
 
 	for (uint32_t i = 0; i < g->nin; i++)
-		of[g->in[i]] = mix(1, i);
+		of[g->in[i]] = hash_mix(1, i);
 	for (uint32_t j = 0; j < g->ncap; j++)
-		of[g->in[g->nin + j]] = mix(2, g->capture[j]);
+		of[g->in[g->nin + j]] = hash_mix(2, g->capture[j]);
 	for (uint32_t i = 0; i < g->nvalues; i++)
 		if (g->value[i]->init)
 			of[i] = hash_constant(g->value[i]->init,
@@ -339,16 +325,16 @@ static uint64_t hash_body(const struct graph *g, enum level level)
 					      level);
 	for (uint32_t p = 0; p < g->norder; p++) {
 		const struct node *n = g->node[g->order[p]];
-		uint64_t sum = mix(hash_operator(n, level), hash_bodies(n, level));
+		uint64_t sum = hash_mix(hash_operator(n, level), hash_bodies(n, level));
 		for (uint32_t i = 0; i < n->nin + n->ncap; i++)
 			if (n->in[i] != NO_VALUE)
-				sum += mix(node_commutes(n) ? 0 : i + 1, of[n->in[i]]);
+				sum += hash_mix(node_commutes(n) ? 0 : i + 1, of[n->in[i]]);
 		for (uint32_t k = 0; k < n->nout; k++)
 			if (n->out[k] != NO_VALUE)
-				of[n->out[k]] = mix(sum, k);
+				of[n->out[k]] = hash_mix(sum, k);
 	}
 	for (uint32_t i = 0; i < g->nout; i++)
-		h = mix(h, of[g->out[i]]);
+		h = hash_mix(h, of[g->out[i]]);
 	arena_free(&tmp);
 	return h;
 }
@@ -361,7 +347,7 @@ static uint64_t hash_bodies(const struct node *n, enum level level)
 	for (uint32_t k = 0; k < n->nsub && level != FORM; k++) {
 		uint32_t rank;
 		rank = params_body(n, k, &rank) ? rank : k;
-		h += mix(rank, hash_body(n->sub[k], level));
+		h += hash_mix(rank, hash_body(n->sub[k], level));
 	}
 	return h;
 }
@@ -383,13 +369,13 @@ static bool has_weight(const struct side *s, const struct node *n)
 
 static uint64_t hash_own(const struct side *s, const struct node *n, enum level level)
 {
-	uint64_t h = mix(hash_operator(n, level), hash_bodies(n, level));
+	uint64_t h = hash_mix(hash_operator(n, level), hash_bodies(n, level));
 
 	for (uint32_t i = 0; i < n->nin; i++) {
 		uint32_t id = n->in[i] == NO_VALUE ? NO_VALUE : s->root[n->in[i]];
 		if (id != NO_VALUE && s->constant[id])
-			h += mix(node_commutes(n) ? 0 : i + 1,
-				 hash_constant(s->g->value[id]->init, s->leaf[id], level));
+			h += hash_mix(node_commutes(n) ? 0 : i + 1,
+				      hash_constant(s->g->value[id]->init, s->leaf[id], level));
 	}
 	return h;
 }
@@ -397,7 +383,7 @@ static uint64_t hash_own(const struct side *s, const struct node *n, enum level 
 /* A node that has a counterpart stands for itself. */
 static uint64_t hash_pair(const struct sides *a, int side, uint32_t i)
 {
-	return mix(3, side ? a->side[1].partner[i] : i);
+	return hash_mix(3, side ? a->side[1].partner[i] : i);
 }
 
 static void hash_up(const struct sides *a, int side, enum level level)
@@ -414,9 +400,9 @@ static void hash_up(const struct sides *a, int side, enum level level)
 				continue;
 			uint32_t from = s->g->value[id]->producer;
 			uint64_t h = from == NO_NODE ? s->leaf[id] : up[s->position[from]];
-			sum += mix(node_commutes(n) ? 0 : i + 1, mix(h, s->port[id]));
+			sum += hash_mix(node_commutes(n) ? 0 : i + 1, hash_mix(h, s->port[id]));
 		}
-		up[p] = s->partner[p] == NONE ? mix(4, sum) : hash_pair(a, side, p);
+		up[p] = s->partner[p] == NONE ? hash_mix(4, sum) : hash_pair(a, side, p);
 	}
 }
 
@@ -429,20 +415,21 @@ static void hash_down(const struct sides *a, int side, enum level level)
 	for (uint32_t k = 0; k < s->g->nout; k++) {
 		uint32_t id = s->root[s->g->out[k]], from = s->g->value[id]->producer;
 		if (from != NO_NODE)
-			down[s->position[from]] += mix(mix(5, s->output[k]), s->port[id]);
+			down[s->position[from]] += hash_mix(hash_mix(5, s->output[k]), s->port[id]);
 	}
 	for (uint32_t p = s->g->norder; p-- > 0;) {
 		const struct node *n = node_at(s, p);
 		if (s->copies[p])
 			continue;
-		down[p] = s->partner[p] == NONE ? mix(s->own[level][p], down[p])
+		down[p] = s->partner[p] == NONE ? hash_mix(s->own[level][p], down[p])
 						: hash_pair(a, side, p);
 		for (uint32_t i = 0; i < n->nin + n->ncap; i++) {
 			uint32_t id = n->in[i] == NO_VALUE ? NO_VALUE : s->root[n->in[i]];
 			uint32_t from = id == NO_VALUE ? NO_NODE : s->g->value[id]->producer;
 			if (from != NO_NODE && !s->constant[id])
 				down[s->position[from]] +=
-					mix(mix(down[p], node_commutes(n) ? 0 : i + 1), s->port[id]);
+					hash_mix(hash_mix(down[p], node_commutes(n) ? 0 : i + 1),
+						 s->port[id]);
 		}
 	}
 }
@@ -519,12 +506,12 @@ static void number_inputs(struct sides *a)
 	name_inputs(&there, a->arena, ref);
 	name_inputs(&here, a->arena, got);
 	for (uint32_t i = 0; i < ref->nin; i++)
-		a->side[0].leaf[ref->in[i]] = mix(6, i);
+		a->side[0].leaf[ref->in[i]] = hash_mix(6, i);
 	for (uint32_t i = 0; i < got->nin; i++) {
 		int64_t k = named(&there, got->value[got->in[i]]->name);
 		if (k < 0 && i < ref->nin && named(&here, ref->value[ref->in[i]]->name) < 0)
 			k = i;
-		a->side[1].leaf[got->in[i]] = k < 0 ? mix(7, i) : mix(6, (uint64_t)k);
+		a->side[1].leaf[got->in[i]] = k < 0 ? hash_mix(7, i) : hash_mix(6, (uint64_t)k);
 	}
 }
 

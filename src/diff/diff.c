@@ -370,8 +370,8 @@ static uint32_t own_class(struct differ *x, int side, uint32_t node)
 	size_t at = 0;
 
 	key[at++] = CLASS_NODE;
-	key[at++] = hash_bytes(n->node->type, strlen(n->node->type), 0);
-	key[at++] = hash_bytes(n->node->domain, strlen(n->node->domain), 0);
+	key[at++] = hash_text(n->node->type);
+	key[at++] = hash_text(n->node->domain);
 	key[at++] = match_attributes_hash(n->node);
 	key[at++] = (uint64_t)match_old_meaning(n->node);
 	key[at++] = n->node->op && (op_flags(n->node->op) & OP_RANDOM) ? x->classes : 0;

@@ -2,6 +2,7 @@
 #include "diff/match.h"
 
 #include "base/hash.h"
+#include "base/keyed.h"
 #include "ops/op.h"
 #include "opt/params.h"
 
@@ -15,20 +16,6 @@ enum { RADIUS = 4 };
 enum { WEIGHT_BYTES = 64 };
 
 /* ---- hashes */
-
-static uint64_t mix(uint64_t h, uint64_t v)
-{
-	/* the finalizer of SplitMix64 (Steele, Lea, Flood, 2014) */
-	h ^= v + 0x9e3779b97f4a7c15 + (h << 6) + (h >> 2);
-	h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9;
-	h = (h ^ (h >> 27)) * 0x94d049bb133111eb;
-	return h ^ (h >> 31);
-}
-
-static uint64_t hash_text(const char *s)
-{
-	return hash_bytes(s, strlen(s), 0);
-}
 
 /* Reads eight bytes at a time, because it reads all weights. */
 static uint64_t hash_data(const void *data, size_t n, uint64_t h)
@@ -46,10 +33,10 @@ static uint64_t hash_data(const void *data, size_t n, uint64_t h)
 
 static uint64_t hash_shape(const struct tensor *t)
 {
-	uint64_t h = mix(t->type.dtype, t->type.kind);
+	uint64_t h = hash_mix(t->type.dtype, t->type.kind);
 
 	for (int i = 0; i < t->shape.rank; i++)
-		h = mix(h, (uint64_t)t->shape.dim[i]);
+		h = hash_mix(h, (uint64_t)t->shape.dim[i]);
 	return h;
 }
 
@@ -64,7 +51,7 @@ static uint64_t hash_tensor(const struct tensor *t)
 	for (int64_t i = 0; i < tensor_count(t); i++) {
 		size_t n;
 		const char *s = tensor_string(t, i, &n);
-		h = mix(h, n ? hash_bytes(s, n, 0) : 0);
+		h = hash_mix(h, n ? hash_bytes(s, n, 0) : 0);
 	}
 	return h;
 }
@@ -94,9 +81,9 @@ uint64_t match_attributes_hash(const struct node *n)
 		if (f->type == F_TENSOR) {
 			const struct tensor *t =
 				*(const struct tensor *const *)((const char *)n->params + f->off);
-			h += t ? mix(hash_text(f->name), hash_tensor(t)) : 0;
+			h += t ? hash_mix(hash_text(f->name), hash_tensor(t)) : 0;
 		} else if (text && f->type != F_GRAPH && (!usual || strcmp(text, usual) != 0)) {
-			h += mix(hash_text(f->name), hash_text(text)); /* in any order */
+			h += hash_mix(hash_text(f->name), hash_text(text)); /* in any order */
 		}
 	}
 	arena_free(&a);
@@ -431,9 +418,9 @@ static void hash_leaves(struct match_side *s)
 		if (v->init)
 			v->hash = v->nusers ? hash_tensor(v->init) : 0;
 		else if (v->input != NO_MATCH)
-			v->hash = mix(1, v->input);
+			v->hash = hash_mix(1, v->input);
 		else
-			v->hash = mix(mix(mix(2, v->depth), v->body), v->position);
+			v->hash = hash_mix(hash_mix(hash_mix(2, v->depth), v->body), v->position);
 	}
 }
 
@@ -442,22 +429,22 @@ static void hash_local(const struct match_side *s, int side, struct hashes *h)
 	for (uint32_t i = 0; i < s->nnodes; i++) {
 		bool weight = false;
 		const struct match_node *n = &s->node[i];
-		uint64_t op = mix(hash_text(n->node->type), hash_text(n->node->domain));
+		uint64_t op = hash_mix(hash_text(n->node->type), hash_text(n->node->domain));
 		uint64_t attributes = match_attributes_hash(n->node);
 		bool commutes = match_commutes(n);
-		h->form[i] = h->weak[i] = mix(op, n->noperands);
-		h->local[i] = mix(h->weak[i], attributes);
+		h->form[i] = h->weak[i] = hash_mix(op, n->noperands);
+		h->local[i] = hash_mix(h->weak[i], attributes);
 		for (uint32_t k = 0; k < n->noperands; k++) {
 			const struct match_value *v = &s->value[n->operand[k]];
 			uint32_t slot = commutes ? 0 : n->slot[k];
 			if (v->init) {
-				h->form[i] += mix(7, slot);
-				h->weak[i] += mix(slot, hash_shape(v->init));
-				h->local[i] += mix(slot, v->hash);
+				h->form[i] += hash_mix(7, slot);
+				h->weak[i] += hash_mix(slot, hash_shape(v->init));
+				h->local[i] += hash_mix(slot, v->hash);
 				weight |= v->init->bytes >= WEIGHT_BYTES;
 			}
 		}
-		h->content[i] = weight ? h->local[i] : mix(mix(8, (uint64_t)side), i);
+		h->content[i] = weight ? h->local[i] : hash_mix(hash_mix(8, (uint64_t)side), i);
 	}
 }
 
@@ -470,11 +457,12 @@ static void hash_up(const struct match_side *s, const uint64_t *own, uint64_t *u
 		uint64_t sum = 0;
 		for (uint32_t k = 0; k < n->noperands; k++) {
 			const struct match_value *v = &s->value[n->operand[k]];
-			uint64_t from = v->node == NO_MATCH ? v->hash : mix(up[v->node], v->port);
+			uint64_t from =
+				v->node == NO_MATCH ? v->hash : hash_mix(up[v->node], v->port);
 			if (!v->init)
-				sum += mix(commutes ? 0 : n->slot[k] + 1, from);
+				sum += hash_mix(commutes ? 0 : n->slot[k] + 1, from);
 		}
-		up[i] = mix(own[i], sum);
+		up[i] = hash_mix(own[i], sum);
 	}
 }
 
@@ -489,17 +477,17 @@ static void hash_down(const struct match *m, int side, const uint64_t *own, uint
 		const struct match_value *v = &s->value[s->out[i]];
 		uint32_t number = side && s->out_partner[i] != NO_MATCH ? s->out_partner[i] : i;
 		if (v->node != NO_MATCH)
-			down[v->node] += mix(mix(3, number), v->port);
+			down[v->node] += hash_mix(hash_mix(3, number), v->port);
 	}
 	for (uint32_t i = s->nnodes; i-- > 0;) {
 		const struct match_node *n = &s->node[i];
 		bool commutes = match_commutes(n);
-		down[i] = mix(own[i], down[i]);
+		down[i] = hash_mix(own[i], down[i]);
 		for (uint32_t k = 0; n->live && k < n->noperands; k++) {
 			const struct match_value *v = &s->value[n->operand[k]];
 			if (v->node != NO_MATCH)
-				down[v->node] +=
-					mix(mix(down[i], commutes ? 0 : n->slot[k]), v->port);
+				down[v->node] += hash_mix(
+					hash_mix(down[i], commutes ? 0 : n->slot[k]), v->port);
 		}
 	}
 }
@@ -508,7 +496,7 @@ static void hash_down(const struct match *m, int side, const uint64_t *own, uint
 static void widen(const struct match_side *s, struct hashes *h)
 {
 	for (uint32_t i = 0; i < s->nnodes; i++)
-		h->next[i] = mix(4, h->around[i]);
+		h->next[i] = hash_mix(4, h->around[i]);
 	for (uint32_t i = 0; i < s->nnodes; i++) {
 		const struct match_node *n = &s->node[i];
 		bool commutes = match_commutes(n);
@@ -517,8 +505,8 @@ static void widen(const struct match_side *s, struct hashes *h)
 			uint64_t slot = commutes ? 0 : n->slot[k];
 			if (v->node == NO_MATCH)
 				continue;
-			h->next[i] += mix(mix(5, slot), h->around[v->node]);
-			h->next[v->node] += mix(mix(6, slot), h->around[i]);
+			h->next[i] += hash_mix(hash_mix(5, slot), h->around[v->node]);
+			h->next[v->node] += hash_mix(hash_mix(6, slot), h->around[i]);
 		}
 	}
 	memcpy(h->around, h->next, s->nnodes * sizeof(*h->around));
@@ -542,11 +530,6 @@ struct matcher {
 	struct keyed *keyed[2];
 };
 
-struct keyed {
-	uint64_t key;
-	uint32_t node;
-};
-
 static void join(struct matcher *x, uint32_t a, uint32_t b)
 {
 	x->m->side[0].node[a].partner = b;
@@ -564,15 +547,6 @@ static bool same_operator(const struct match_node *a, const struct match_node *b
 	return !strcmp(a->node->type, b->node->type) && !strcmp(a->node->domain, b->node->domain);
 }
 
-static int by_key(const void *a, const void *b)
-{
-	const struct keyed *x = a, *y = b;
-
-	if (x->key != y->key)
-		return x->key < y->key ? -1 : 1;
-	return (x->node > y->node) - (x->node < y->node);
-}
-
 /* Lists the free nodes of a side, sorted by key. */
 static uint32_t list_keys(struct matcher *x, int side, const uint64_t *key, const uint64_t *more)
 {
@@ -581,18 +555,10 @@ static uint32_t list_keys(struct matcher *x, int side, const uint64_t *key, cons
 
 	for (uint32_t i = 0; i < s->nnodes; i++)
 		if (is_free(&s->node[i]))
-			x->keyed[side][n++] = (struct keyed){more ? mix(key[i], more[i]) : key[i], i};
-	qsort(x->keyed[side], n, sizeof(*x->keyed[side]), by_key);
+			x->keyed[side][n++] =
+				(struct keyed){more ? hash_mix(key[i], more[i]) : key[i], i};
+	keyed_sort(x->keyed[side], n);
 	return n;
-}
-
-static uint32_t run_length(const struct keyed *k, uint32_t n)
-{
-	uint32_t i = 1;
-
-	while (i < n && k[i].key == k[0].key)
-		i++;
-	return i;
 }
 
 /* How pair_groups pairs nodes with equal keys: in order, only if there are as many on each side, or only if there is one. */
@@ -601,23 +567,18 @@ enum group { GROUP_ANY, GROUP_EQUAL, GROUP_SINGLE };
 static void pair_groups(struct matcher *x, const uint64_t *a, const uint64_t *b,
 			const uint64_t *more_a, const uint64_t *more_b, enum group how)
 {
-	uint32_t na = list_keys(x, 0, a, more_a), nb = list_keys(x, 1, b, more_b), i = 0, j = 0;
+	struct keyed_walk w = {.p = x->keyed[0],
+			       .q = x->keyed[1],
+			       .p_left = list_keys(x, 0, a, more_a),
+			       .q_left = list_keys(x, 1, b, more_b)};
 
-	while (i < na && j < nb) {
-		const struct keyed *p = &x->keyed[0][i], *q = &x->keyed[1][j];
-		uint32_t np = run_length(p, na - i), nq = run_length(q, nb - j);
-		if (p->key != q->key) {
-			*(p->key < q->key ? &i : &j) += p->key < q->key ? np : nq;
-			continue;
-		}
-		bool take = how == GROUP_ANY || (how == GROUP_EQUAL && np == nq) ||
-			    (np == 1 && nq == 1);
-		for (uint32_t k = 0; take && k < np && k < nq; k++)
-			if (same_operator(&x->m->side[0].node[p[k].node],
-					  &x->m->side[1].node[q[k].node]))
-				join(x, p[k].node, q[k].node);
-		i += np;
-		j += nq;
+	while (keyed_meet(&w)) {
+		bool take = how == GROUP_ANY || (how == GROUP_EQUAL && w.np == w.nq) ||
+			    (w.np == 1 && w.nq == 1);
+		for (uint32_t k = 0; take && k < w.np && k < w.nq; k++)
+			if (same_operator(&x->m->side[0].node[w.p[k].node],
+					  &x->m->side[1].node[w.q[k].node]))
+				join(x, w.p[k].node, w.q[k].node);
 	}
 }
 
@@ -634,7 +595,7 @@ static uint64_t likeness(const struct matcher *x, int side, uint32_t node, enum 
 		return x->h[side].weak[node];
 	if (how == ALIKE_PLACE)
 		return x->h[side].place[node];
-	return mix(hash_text(n->node->type), hash_text(n->node->domain));
+	return hash_mix(hash_text(n->node->type), hash_text(n->node->domain));
 }
 
 static uint32_t list_users(struct matcher *x, int side, const struct match_value *v, enum alike how)
@@ -645,11 +606,12 @@ static uint32_t list_users(struct matcher *x, int side, const struct match_value
 	for (uint32_t i = 0; i < v->nusers && n < s->nnodes; i++) {
 		const struct match_node *u = &s->node[v->users[i]];
 		if (is_free(u))
-			x->keyed[side][n++] = (struct keyed){mix(likeness(x, side, v->users[i], how),
-								 match_commutes(u) ? 0 : v->slots[i]),
-							     v->users[i]};
+			x->keyed[side][n++] =
+				(struct keyed){hash_mix(likeness(x, side, v->users[i], how),
+							match_commutes(u) ? 0 : v->slots[i]),
+					       v->users[i]};
 	}
-	qsort(x->keyed[side], n, sizeof(*x->keyed[side]), by_key);
+	keyed_sort(x->keyed[side], n);
 	return n;
 }
 
@@ -657,21 +619,16 @@ static uint32_t list_users(struct matcher *x, int side, const struct match_value
 static void pair_users(struct matcher *x, const struct match_value *a, const struct match_value *b,
 		       enum alike how)
 {
-	uint32_t na = list_users(x, 0, a, how), nb = list_users(x, 1, b, how), i = 0, j = 0;
+	struct keyed_walk w = {.p = x->keyed[0],
+			       .q = x->keyed[1],
+			       .p_left = list_users(x, 0, a, how),
+			       .q_left = list_users(x, 1, b, how)};
 
-	while (i < na && j < nb) {
-		const struct keyed *p = &x->keyed[0][i], *q = &x->keyed[1][j];
-		uint32_t np = run_length(p, na - i), nq = run_length(q, nb - j);
-		if (p->key != q->key) {
-			*(p->key < q->key ? &i : &j) += p->key < q->key ? np : nq;
-			continue;
-		}
-		struct match_node *u = &x->m->side[0].node[p->node],
-				  *w = &x->m->side[1].node[q->node];
-		if (np == 1 && nq == 1 && is_free(u) && is_free(w) && same_operator(u, w))
-			join(x, p->node, q->node);
-		i += np;
-		j += nq;
+	while (keyed_meet(&w)) {
+		struct match_node *u = &x->m->side[0].node[w.p->node],
+				  *v = &x->m->side[1].node[w.q->node];
+		if (w.np == 1 && w.nq == 1 && is_free(u) && is_free(v) && same_operator(u, v))
+			join(x, w.p->node, w.q->node);
 	}
 }
 

@@ -23,7 +23,7 @@ static uint64_t next_random(uint64_t *state)
 
 uint64_t random_start(int64_t seed, const char *name)
 {
-	uint64_t s = (uint64_t)seed ^ hash_bytes(name, strlen(name), 0);
+	uint64_t s = (uint64_t)seed ^ hash_text(name);
 
 	return next_random(&s);
 }
