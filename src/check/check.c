@@ -302,8 +302,7 @@ static void keep_shapes(struct observer *o, const struct step *s, const struct c
 {
 	struct check_context *c = ((struct shape_observer *)o)->c;
 
-	if (step_moves(session_runtime(c->session), s) ||
-	    !step_of(session_model(c->session)->graph, s))
+	if (!step_computes(session_runtime(c->session), session_model(c->session)->graph, s))
 		return;
 	for (uint32_t i = 0; i < s->nout; i++)
 		if (call->out[i] && call->out[i]->type.kind == V_TENSOR && s->node->out[i] != NO_VALUE)

@@ -375,7 +375,7 @@ static void end_step(struct observer *o, const struct step *s, const struct call
 	struct plain_run *r = (struct plain_run *)o;
 	struct against_ort *a = r->a;
 
-	if (step_moves(session_runtime(a->plain), s) || !step_of(a->g, s))
+	if (!step_computes(session_runtime(a->plain), a->g, s))
 		return;
 	for (uint32_t i = 0; i < s->nout; i++) {
 		uint32_t id = s->node->out[i];

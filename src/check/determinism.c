@@ -31,7 +31,7 @@ static void hash_outputs(struct observer *o, const struct step *s, const struct 
 {
 	struct value_hashes *x = (struct value_hashes *)o;
 
-	if (step_moves(x->rt, s) || !step_of(x->g, s))
+	if (!step_computes(x->rt, x->g, s))
 		return;
 	for (uint32_t i = 0; i < s->nout && !x->err; i++) {
 		struct value_copy v;

@@ -25,7 +25,7 @@ static void hold_call(struct observer *o, const struct step *s, const struct cal
 {
 	struct held_run *h = ((struct holding *)o)->h;
 
-	if (!step_moves(h->rt, s) && step_of(h->g, s))
+	if (step_computes(h->rt, h->g, s))
 		h->call[s->node->id] = call;
 }
 

@@ -68,7 +68,7 @@ static void look_at_step(struct observer *o, const struct step *s, const struct 
 	struct nan_run *r = (struct nan_run *)o;
 	const struct node *n = s->node;
 
-	if (step_moves(r->rt, s) || !step_of(r->g, s))
+	if (!step_computes(r->rt, r->g, s))
 		return;
 	for (uint32_t i = 0; i < s->nout; i++) {
 		struct value_copy v;

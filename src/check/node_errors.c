@@ -464,7 +464,7 @@ static void see_step(struct observer *observer, const struct step *s, const stru
 	struct watching *o = (struct watching *)observer;
 	struct node_errors_work *w = o->x->work;
 
-	if (step_moves(o->rt, s) || !step_of(w->b, s))
+	if (!step_computes(o->rt, w->b, s))
 		return;
 	for (uint32_t k = 0; k < s->nout; k++) {
 		uint32_t id = call->out[k] ? s->node->out[k] : NO_VALUE;
@@ -1164,7 +1164,7 @@ static void replace_step(struct observer *observer, const struct step *s, const 
 	struct requantizing *r = (struct requantizing *)observer;
 	struct node_errors_work *w = r->x->work;
 
-	if (step_moves(r->rt, s) || !step_of(w->b, s))
+	if (!step_computes(r->rt, w->b, s))
 		return;
 	for (uint32_t k = 0; k < s->nout && !r->err; k++) {
 		uint32_t id = call->out[k] ? s->node->out[k] : NO_VALUE;

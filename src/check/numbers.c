@@ -470,7 +470,7 @@ static bool is_witnessed(const struct witness *w, const struct step *s)
 {
 	const struct trace *t = &w->x->trace;
 
-	return !step_moves(t->rt, s) && step_of(t->g, s) && w->wanted[s->node->id];
+	return step_computes(t->rt, t->g, s) && w->wanted[s->node->id];
 }
 
 static void keep_inputs(struct observer *o, const struct step *s, const struct call *call)

@@ -320,7 +320,7 @@ static void after_reference_step(struct observer *o, const struct step *s, const
 	struct runner *r = (struct runner *)o;
 	struct pair_work *w = r->w;
 
-	if (step_moves(r->rt, s) || !step_of(r->g, s) || r->err)
+	if (!step_computes(r->rt, r->g, s) || r->err)
 		return;
 	uint32_t at = r->position[s->node->id];
 	for (uint32_t p = r->next; p < at; p++)
@@ -662,7 +662,7 @@ static void derive_stepless(struct runner *r, uint32_t at)
 
 static bool is_followed(const struct runner *r, const struct step *s)
 {
-	return !step_moves(r->rt, s) && step_of(r->g, s) && !r->err && !r->w->again;
+	return step_computes(r->rt, r->g, s) && !r->err && !r->w->again;
 }
 
 static void before_tested_step(struct observer *o, const struct step *s, const struct call *call)

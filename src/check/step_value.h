@@ -27,6 +27,11 @@ static inline bool step_of(const struct graph *g, const struct step *s)
 {
 	return s->node && s->node->id < g->nnodes && g->node[s->node->id] == s->node;
 }
+/* Whether the step computes a node of graph g itself: what it writes are then that node's outputs, in their own shapes. */
+static inline bool step_computes(const struct runtime *rt, const struct graph *g, const struct step *s)
+{
+	return !step_moves(rt, s) && step_of(g, s);
+}
 
 /* Tells, with what the caller has at `arg`, whether views need not be followed further back than value `id`. */
 typedef bool value_test(const void *arg, uint32_t id);

@@ -86,7 +86,7 @@ static void capture_in(struct observer *o, const struct step *s, const struct ca
 {
 	struct capture *x = (struct capture *)o;
 
-	if (step_moves(x->rt, s) || !step_of(x->g, s))
+	if (!step_computes(x->rt, x->g, s))
 		return;
 	for (uint32_t i = 0; i < s->nin; i++)
 		capture_value(x, call, s->node->in[i], call->in[i]);
@@ -96,7 +96,7 @@ static void capture_out(struct observer *o, const struct step *s, const struct c
 {
 	struct capture *x = (struct capture *)o;
 
-	if (step_moves(x->rt, s) || !step_of(x->g, s))
+	if (!step_computes(x->rt, x->g, s))
 		return;
 	for (uint32_t i = 0; i < s->nout; i++)
 		capture_value(x, call, s->node->out[i], call->out[i]);
