@@ -80,7 +80,7 @@ const struct node *check_file_node(const struct graph *g, const struct node *n)
 		if (!n->origin || n->origin->number)
 			return n;
 		const struct value *v = n->nin ? node_in(g, n, 0) : NULL;
-		n = v && v->producer != NO_NODE ? g->node[v->producer] : NULL;
+		n = value_maker(g, v);
 	}
 	return NULL;
 }

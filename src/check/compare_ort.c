@@ -306,7 +306,7 @@ static struct shared_value *shared_value_of(const struct against_ort *a, uint32_
 		const struct value *v = a->g->value[id];
 		if (a->shared[id])
 			return &a->value[a->shared[id] - 1];
-		const struct node *n = v->producer == NO_NODE ? NULL : a->g->node[v->producer];
+		const struct node *n = value_maker(a->g, v);
 		if (!n || !n->op || !(n->op->flags & OP_VIEW) || !n->nin)
 			break;
 		id = n->in[0];

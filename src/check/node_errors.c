@@ -198,22 +198,17 @@ static uint32_t after_rounding(const struct graph *g, uint32_t id)
 	return dq ? dq->out[0] : q ? q->out[0] : id;
 }
 
-static const struct node *maker(const struct graph *g, uint32_t id)
-{
-	return g->value[id]->producer == NO_NODE ? NULL : g->node[g->value[id]->producer];
-}
-
 /* The codes that a DequantizeLinear makes the value of; the value itself if none does. */
 static uint32_t codes_behind(const struct graph *g, uint32_t id)
 {
-	const struct node *n = maker(g, id);
+	const struct node *n = node_making(g, id);
 
 	return n && is_op(n, "DequantizeLinear") && is_of_file(n) && node_in(g, n, 0) ? n->in[0] : id;
 }
 
 static const struct node *maker_of_codes(const struct graph *g, uint32_t id)
 {
-	return maker(g, codes_behind(g, id));
+	return node_making(g, codes_behind(g, id));
 }
 
 /* The QuantizeLinear that rounded the value, which is its codes or what a DequantizeLinear makes of them; otherwise NULL. */
@@ -263,7 +258,7 @@ static void match_integers(struct node_errors_work *w)
 			continue;
 		uint32_t clipped = after_clipping(w->a, i), to = i;
 		if (clipped != NO_VALUE && w->of_a[clipped] != NO_VALUE &&
-		    maker_of_codes(w->b, w->of_a[clipped]) == maker(w->b, (uint32_t)k))
+		    maker_of_codes(w->b, w->of_a[clipped]) == node_making(w->b, (uint32_t)k))
 			continue;
 		if (clipped != NO_VALUE && w->of_a[clipped] == NO_VALUE &&
 		    map_get(&of, w->a->value[clipped]->name, strlen(w->a->value[clipped]->name)) < 0 &&
@@ -558,7 +553,8 @@ static const struct node *node_titled(const struct graph *g, const char *title, 
 static const struct node *quantized_node(const struct node_errors_work *w, uint32_t id)
 {
 	const struct node *q = rounding_of(w->b, w->source[id]);
-	const struct node *made = q ? maker(w->b, q->in[0]) : maker_of_codes(w->b, w->source[id]);
+	const struct node *made =
+		q ? node_making(w->b, q->in[0]) : maker_of_codes(w->b, w->source[id]);
 	const struct node *own = w->a->node[w->a->value[id]->producer], *same = NULL;
 
 	if (made) {

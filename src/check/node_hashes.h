@@ -50,12 +50,6 @@ static inline const struct node *node_at(const struct side *s, uint32_t i)
 {
 	return s->g->node[s->g->order[i]];
 }
-/* The node that makes the value; NULL for inputs and constants. */
-static inline const struct node *node_making(const struct graph *g, uint32_t id)
-{
-	return id == NO_VALUE || g->value[id]->producer == NO_NODE ? NULL
-								   : g->node[g->value[id]->producer];
-}
 bool node_is(const struct node *n, const char *op); /* of any domain */
 bool node_commutes(const struct node *n);
 bool value_is_float(const struct value *v);

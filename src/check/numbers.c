@@ -270,7 +270,7 @@ static double largest_number(const struct graph *g, uint32_t v)
 static bool is_sum_of_masks(struct trace *t, uint32_t v)
 {
 	const struct value *x = t->g->value[v];
-	const struct node *n = x->producer == NO_NODE ? NULL : t->g->node[x->producer];
+	const struct node *n = value_maker(t->g, x);
 	double most = largest_number(t->g, v);
 
 	if (!n || n->nin != 2 || !check_is(n, "Add"))
@@ -393,12 +393,6 @@ static void find_beginnings(struct trace *t)
 	}
 }
 
-static const struct node *maker(const struct graph *g, uint32_t v)
-{
-	return v == NO_VALUE || g->value[v]->producer == NO_NODE ? NULL
-								 : g->node[g->value[v]->producer];
-}
-
 static int trace_session(struct check_context *c, struct numbers *x, struct session *s)
 {
 	int err = trace_run(c, s, &x->trace, c->in);
@@ -513,7 +507,7 @@ static void find_step_cause(struct observer *o, const struct step *s, const stru
 
 static void seek_cause(struct numbers *x, bool *wanted, uint32_t v)
 {
-	const struct node *n = maker(x->trace.g, v);
+	const struct node *n = node_making(x->trace.g, v);
 
 	x->sought[v] = true;
 	if (n)
@@ -534,7 +528,7 @@ static void find_causes(struct numbers *x, uint32_t out)
 	x->sought = arena_new_n(&c->arena, bool, t->g->nvalues + 1);
 	seek_cause(x, wanted, out);
 	for (uint32_t v = 0; v < t->g->nvalues; v++) {
-		const struct node *n = t->began[v] == v ? maker(t->g, v) : NULL;
+		const struct node *n = t->began[v] == v ? node_making(t->g, v) : NULL;
 		const struct node *named = n ? check_file_node(t->g, n) : NULL;
 		if (n)
 			seek_cause(x, wanted, v);
@@ -641,7 +635,7 @@ static void report_infinite_weight(struct check_context *c, struct trace *t, con
 			if (v == NO_VALUE || !has_inf(&t->stats[v]))
 				continue;
 			weight = t->g->value[v]->init ? t->g->value[v] : NULL;
-			before = before ? before : maker(t->g, v);
+			before = before ? before : node_making(t->g, v);
 		}
 		n = before;
 	}
@@ -767,7 +761,7 @@ static int report_nan(struct check_context *c, struct numbers *x, uint32_t k,
 	struct trace *t = &x->trace;
 	uint32_t v = value_with_numbers(t, t->g->out[k]);
 	uint32_t first = v == NO_VALUE || input ? NO_VALUE : t->began[v];
-	const struct node *node = maker(t->g, first);
+	const struct node *node = node_making(t->g, first);
 	/* a Cast that --precision added is no node of the file: the node before it made too large a number */
 	const struct node *named = node ? check_file_node(t->g, node) : NULL;
 	if (named && named != node && named->nout) {
@@ -1004,7 +998,7 @@ static int report_zero(struct check_context *c, struct numbers *x, uint32_t k,
 	struct trace *t = &x->trace;
 	uint32_t v = value_with_numbers(t, t->g->out[k]);
 	uint32_t first = v == NO_VALUE ? NO_VALUE : t->began_zero[v];
-	const struct node *node = maker(t->g, first);
+	const struct node *node = node_making(t->g, first);
 	if (input)
 		rows[n++] = (struct diag_row){"already", input};
 	if (node)
@@ -1047,7 +1041,7 @@ static int report_constant(struct check_context *c, struct numbers *x, uint32_t 
 	struct trace *t = &x->trace;
 	uint32_t v = value_with_numbers(t, t->g->out[k]);
 	uint32_t first = v == NO_VALUE ? NO_VALUE : t->began_constant[v];
-	const struct node *node = maker(t->g, first);
+	const struct node *node = node_making(t->g, first);
 	const struct finding f = {.code = E_OUT_CONSTANT,
 				  .severity = SEV_WARNING,
 				  .slot = output_slot(c, k, c->out[k]),

@@ -72,7 +72,7 @@ static void compare_shape(struct comparing *x, const struct value *v, const stru
 	}
 	if (same || !map_set(&x->reported, slot, strlen(slot), 1))
 		return;
-	const struct node *n = v->producer == NO_NODE ? NULL : c->file->graph->node[v->producer];
+	const struct node *n = value_maker(c->file->graph, v);
 	WARN(c->d, E_MODEL_DECLARED, .node = n ? check_node(n) : NULL, .op = n ? n->origin->op : NULL,
 	     .slot = slot, .message = "the run gave another shape than is declared",
 	     .expected = fmt(c->d, "%s, as declared",

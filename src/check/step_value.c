@@ -19,8 +19,7 @@ uint32_t follow_views(const struct graph *g, uint32_t id, bool any, value_test *
 {
 	for (int k = 0; k < MOST_VIEWS && !(stop && stop(arg, id)); k++) {
 		const struct value *v = g->value[id];
-		const struct node *n =
-			v->init || v->producer == NO_NODE ? NULL : g->node[v->producer];
+		const struct node *n = v->init ? NULL : value_maker(g, v);
 		if (!n || !n->nin || n->in[0] == NO_VALUE ||
 		    !(any || (n->op && (n->op->flags & OP_VIEW))))
 			break;

@@ -159,7 +159,7 @@ static bool scales_weights(const struct graph *g, const struct node *n)
 	if (!check_is(n, "DequantizeLinear") && !check_is(n, "QuantizeLinear"))
 		return false;
 	for (int depth = 0; v && !op_makes_constant(g, v); depth++) {
-		before = v->producer == NO_NODE ? NULL : g->node[v->producer];
+		before = value_maker(g, v);
 		if (!before || depth == 64 || !moves_elements(before))
 			return false;
 		v = node_in(g, before, 0);

@@ -160,7 +160,7 @@ static const struct element *element_of(struct search *s, uint32_t id, int depth
 	struct element *e = &s->element[id];
 	const struct value *v = s->g->value[id];
 	const struct tensor *t = elements_of(v);
-	const struct node *n = v->producer == NO_NODE ? NULL : s->g->node[v->producer];
+	const struct node *n = value_maker(s->g, v);
 	if (e->known)
 		return e;
 	*e = unknown;

@@ -19,11 +19,6 @@ const char *live_op(const struct node *n)
 	return n->dead || !n->type ? "" : n->type;
 }
 
-const struct node *maker(const struct graph *g, const struct value *v)
-{
-	return v->producer == NO_NODE ? NULL : g->node[v->producer];
-}
-
 static const void *attribute(const struct node *n, const char *name, enum ftype type)
 {
 	struct op row = n->op ? op_resolved(n->op) : (struct op){0};
@@ -129,7 +124,7 @@ static bool tell_by_axis(const struct graph *g, const struct value *v, int64_t a
 			 struct whole_length *w)
 {
 	for (int steps = 0; v && axis >= 0 && axis < MAX_RANK && steps < MAX_STEPS_BACK; steps++) {
-		const struct node *n = maker(g, v);
+		const struct node *n = value_maker(g, v);
 		if (v->is_input) {
 			*w = (struct whole_length){.input = v, .axis = (int)axis};
 			return true;
@@ -149,7 +144,7 @@ static bool tell_by_size(const struct graph *g, const struct value *v, struct wh
 	int64_t at = 0;
 
 	for (int steps = 0; v && steps < MAX_STEPS_BACK; steps++) {
-		const struct node *n = maker(g, v);
+		const struct node *n = value_maker(g, v);
 		const struct value *first = n ? node_in(g, n, 0) : NULL;
 		const char *op = n ? live_op(n) : "";
 
@@ -195,7 +190,7 @@ static bool find_counter(const struct graph *g, const struct value *v, struct co
 	*c = (struct counter){0};
 	for (int steps = 0; v && steps < MAX_STEPS_BACK; steps++) {
 		const struct tensor *t = elements_of(v);
-		const struct node *n = maker(g, v);
+		const struct node *n = value_maker(g, v);
 		if (t && tensor_count(t) > 1) {
 			c->constant = t;
 			return is_integer(t) && constant_element(v, 0, 0) < constant_element(v, 1, 0);

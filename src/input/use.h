@@ -17,8 +17,6 @@ bool names_belong(const char *sequence, const char *lengths);
 /* Whether the text is one of those in the list, which ends with NULL. */
 bool is_among(const char *text, const char *const *list);
 const char *live_op(const struct node *n); /* the node's operator; "" for a dead node */
-/* The node that makes the value, or NULL. */
-const struct node *maker(const struct graph *g, const struct value *v);
 /* An attribute that is one integer, or `other` if the node has none of this name. */
 int64_t int_attribute(const struct node *n, const char *name, int64_t other);
 

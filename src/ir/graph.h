@@ -273,6 +273,16 @@ static inline struct value *node_out(const struct graph *g, const struct node *n
 {
 	return i < n->nout && n->out[i] != NO_VALUE ? g->value[n->out[i]] : NULL;
 }
+/* The node that makes the value: NULL for inputs and constants, and if there is no value. */
+static inline struct node *value_maker(const struct graph *g, const struct value *v)
+{
+	return v && v->producer != NO_NODE ? g->node[v->producer] : NULL;
+}
+/* The same of the value with this id, or of NO_VALUE. */
+static inline struct node *node_making(const struct graph *g, uint32_t id)
+{
+	return id == NO_VALUE ? NULL : value_maker(g, g->value[id]);
+}
 
 /*
  * Lists the names of inputs that have a default value, which is a constant here ("a, b and 3 more"); NULL if there are none. Before IR

@@ -222,7 +222,7 @@ static int add_rounding(struct conversion *c, struct value *v, struct float8 *to
 static int convert_operand(struct conversion *c, struct value *v)
 {
 	struct float8 *to = &c->small[v->id];
-	const struct node *by = v->producer == NO_NODE ? NULL : c->g->node[v->producer];
+	const struct node *by = value_maker(c->g, v);
 
 	if (to->q != NO_VALUE)
 		return 0;

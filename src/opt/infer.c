@@ -132,8 +132,7 @@ static void name_transpose(const struct infer *c)
 
 	for (uint32_t i = 0; f && f->code == E_SHAPE && !f->hint && i < c->node->nin; i++) {
 		const struct value *v = node_in(c->graph, c->node, i);
-		const struct node *n =
-			v && v->producer != NO_NODE ? c->graph->node[v->producer] : NULL;
+		const struct node *n = value_maker(c->graph, v);
 		const struct field *perm =
 			n && n->op && n->params ? params_field(n->op, "perm") : NULL;
 		const struct ints *p =

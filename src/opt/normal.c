@@ -277,7 +277,7 @@ static uint32_t viewed(const struct forming *f, uint32_t v)
 {
 	for (;;) {
 		const struct value *x = f->g->value[v];
-		const struct node *n = x->producer == NO_NODE ? NULL : f->g->node[x->producer];
+		const struct node *n = value_maker(f->g, x);
 		if (!n || n->dead || !n->op || !(op_flags(n->op) & OP_VIEW) || n->nout != 1 ||
 		    n->in[0] == NO_VALUE || f->g->value[n->in[0]]->info.shape.rank < 0 ||
 		    f->g->value[n->in[0]]->info.type.kind != V_TENSOR)
@@ -543,7 +543,7 @@ static void form_gather(struct forming *f, struct node *n)
 static void form_sequence_at(struct forming *f, struct node *n)
 {
 	const struct value *s = node_in(f->g, n, 0), *size;
-	const struct node *split = s && s->producer != NO_NODE ? f->g->node[s->producer] : NULL;
+	const struct node *split = value_maker(f->g, s);
 	struct int_list at, sizes = {0};
 	int64_t from = 0, part;
 
@@ -675,7 +675,7 @@ static void form_transpose(struct forming *f, struct node *n)
 static const struct node *transposed(const struct forming *f, const struct node *n, uint32_t i)
 {
 	const struct value *v = node_in(f->g, n, i);
-	const struct node *t = v && v->producer != NO_NODE ? f->g->node[v->producer] : NULL;
+	const struct node *t = value_maker(f->g, v);
 	const struct shape *x =
 		t && !t->dead && t->op == op_named("Transpose") ? shape_in(f, t, 0) : NULL;
 
@@ -949,7 +949,7 @@ static const struct tensor *last_part(struct forming *f, const struct tensor *t,
 static void form_slice_of_product(struct forming *f, struct node *n)
 {
 	const struct value *v = node_in(f->g, n, 0);
-	const struct node *g = v && v->producer != NO_NODE ? f->g->node[v->producer] : NULL;
+	const struct node *g = value_maker(f->g, v);
 	const struct shape *x = shape_in(f, n, 0);
 	struct int_list from, to, axis, step;
 

@@ -106,7 +106,7 @@ static const struct tensor *predict_value(const struct stepper *x, uint32_t valu
 {
 	const struct tensor *in[MAX_OPERANDS] = {0};
 	const struct value *v = x->graph->value[value];
-	const struct node *n = v->producer == NO_NODE ? NULL : x->graph->node[v->producer];
+	const struct node *n = value_maker(x->graph, v);
 	uint32_t which = 0;
 
 	if (v->init)

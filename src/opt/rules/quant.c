@@ -289,7 +289,7 @@ static bool bounds_of_codes(struct match *m)
 {
 	const struct value *x = match_value(m, "x"), *in;
 	const struct graph *g = match_graph(m);
-	const struct node *n = x->producer == NO_NODE ? NULL : g->node[x->producer];
+	const struct node *n = value_maker(g, x);
 
 	if (!to_codes(m) || scale_at(match_const(m, "sy"), 0) < 0 || x->nusers != 1 ||
 	    x->is_output || !n)
