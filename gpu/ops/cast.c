@@ -40,7 +40,7 @@ static int usual_reshape(struct site *s, struct step *step, struct diag *d)
 	c->job.n = gpu_count(&site_in(s, 0)->shape);
 	c->job.to = (int)gpu_out_type(s, 0);
 	if (!is_like(s) && ((const struct cast *)s->node->params)->finite)
-		c->job.p[0] = (double)cast_largest(gpu_out_type(s, 0));
+		c->job.p[0] = (double)(float)float_largest(gpu_out_type(s, 0));
 	c->fn = gpu_typed(s, "elementwise", "cast", gpu_type(s, 0), d);
 	if (T_BIT(gpu_type(s, 0)) & T_SOME && T_BIT(gpu_out_type(s, 0)) & T_SOME)
 		c->some = gpu_typed(s, "elementwise", "cast_some", gpu_type(s, 0), d);

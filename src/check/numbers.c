@@ -12,12 +12,9 @@
 #include "check/reference.h"
 #include "check/step_value.h"
 
-#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-
-#define FP16_MAX 65504.0
 
 /* Statistics and hash of every value of the model's graph in one run. */
 struct trace {
@@ -241,7 +238,7 @@ static void find_first_defects(struct trace *t, struct first_defects *w)
 			w->denormals += s->denormal;
 			if (s->denormal)
 				set_if_first(&w->denormal, &w->denormal_value, n, v);
-			if (most > FP16_MAX)
+			if (most > float_largest(DT_F16))
 				set_if_first(&w->fp16, &w->fp16_value, n, v);
 			if (most > w->largest)
 				w->largest = most;
@@ -251,18 +248,6 @@ static void find_first_defects(struct trace *t, struct first_defects *w)
 
 /* ---- where a defect began ---------------------------------------------------------------------- */
 
-/* The largest number of the value's type; infinity if it is no float. */
-static double largest_number(const struct graph *g, uint32_t v)
-{
-	switch (is_float_value(g, v) ? (enum dtype)g->value[v]->info.type.dtype : DT_NONE) {
-	case DT_F16: return FP16_MAX;
-	case DT_F32: return FLT_MAX;
-	case DT_BF16: return 0x1.fep127;
-	case DT_F64: return DBL_MAX;
-	default: return INFINITY;
-	}
-}
-
 /*
  * Whether the infinities of a value are -Inf where two masks of the lowest numbers were added, as one of lengths and one of causes. They are
  * meant as those of a mask of -Inf are.
@@ -271,7 +256,8 @@ static bool is_sum_of_masks(struct trace *t, uint32_t v)
 {
 	const struct value *x = t->g->value[v];
 	const struct node *n = value_maker(t->g, x);
-	double most = largest_number(t->g, v);
+	double most = is_float_value(t->g, v) ? float_largest((enum dtype)x->info.type.dtype)
+					      : (double)INFINITY;
 
 	if (!n || n->nin != 2 || !check_is(n, "Add"))
 		return false;

@@ -239,7 +239,7 @@ static void store_narrow(const struct how *h, const float *f, int64_t n, void *y
 /* Finite numbers beyond the range of fp16 or bf16 become the largest number. */
 static void store_finite(const struct how *h, const float *x, int64_t n, void *y, int64_t first)
 {
-	const float most = cast_largest(h->to);
+	const float most = (float)float_largest(h->to);
 	float f[BLOCK];
 
 	for (int64_t w; n > 0; n -= w, x += w, first += w) {

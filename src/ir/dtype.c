@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ir/dtype.h"
 
+#include <float.h>
 #include <math.h>
 
 static const struct {
@@ -59,6 +60,17 @@ bool dtype_bytes(enum dtype t, int64_t count, size_t *bytes)
 		return false;
 	*bytes = (size_t)((bits + 7) / 8);
 	return true;
+}
+
+double float_largest(enum dtype t)
+{
+	switch (t) {
+	case DT_F16: return 65504;
+	case DT_BF16: return 0x1.fep127;
+	case DT_F32: return (double)FLT_MAX;
+	case DT_F64: return DBL_MAX;
+	default: return (double)INFINITY;
+	}
 }
 
 float f16_to_f32(uint16_t h)

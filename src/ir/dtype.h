@@ -74,6 +74,9 @@ bool dtype_bytes(enum dtype t, int64_t count, size_t *bytes);
 #define T_ALL_23 (T_ALL_21 | T_F4)
 #define T_ALL_24 (T_ALL_23 | T_F8E8M0)
 
+/* The largest finite number of a float of 16 bits or more; infinity for other types. */
+double float_largest(enum dtype t);
+
 /*
  * Conversions of one number. Narrowing rounds half to even; overflow becomes infinity if the type has one. Cast may ask
  * for saturation of float8 instead, see f32_to_f8.

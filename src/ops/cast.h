@@ -20,10 +20,4 @@ struct cast_like {
 	int round_mode;
 };
 
-/* The largest finite number of fp16 or bf16. */
-static inline float cast_largest(enum dtype t)
-{
-	return t == DT_F16 ? 65504.0F : 3.3895314e38F;
-}
-
 #endif

@@ -120,7 +120,7 @@ struct conversion {
 static void convert_part(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct conversion *c = arg;
-	float largest = cast_largest(c->type), part[256];
+	float largest = (float)float_largest(c->type), part[256];
 
 	(void)thread;
 	for (int64_t i = begin; i < end; i += 256) {

@@ -185,7 +185,7 @@ static bool exceeds(const struct survey *s, const struct fused_pointwise *p)
 {
 	for (int64_t i = 0; i + 3 < p->code.n; i += 4)
 		if (p->code.v[i] == PW_CONST && isfinite(p->consts.v[p->code.v[i + 1]]) &&
-		    fabsf(p->consts.v[p->code.v[i + 1]]) > cast_largest(s->small))
+		    fabsf(p->consts.v[p->code.v[i + 1]]) > (float)float_largest(s->small))
 			return true;
 	return false;
 }
